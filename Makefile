@@ -1,0 +1,43 @@
+# Every target makes its own virtual environment first; nothing but Python >= 3.10 is needed.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+
+.PHONY: help demo test unit airflow lint types check constraints clean
+
+help:  ## show what there is
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+demo: $(VENV)/.ready  ## kill real Airflow tasks and watch them resume (KEEP=1 keeps its home)
+	@$(BIN)/python examples/demo.py
+
+test: unit airflow  ## every test
+
+unit: $(VENV)/.ready  ## the fast tests
+	@$(BIN)/python -m pytest tests/unit
+
+airflow: $(VENV)/.ready  ## the tests on a real Airflow with real kills
+	@$(BIN)/python -m pytest tests/airflow
+
+lint: $(VENV)/.ready  ## style, formatting, import borders
+	@$(BIN)/ruff check
+	@$(BIN)/ruff format --check
+	@$(BIN)/lint-imports
+
+types: $(VENV)/.ready  ## mypy and pyright
+	@$(BIN)/mypy
+	@$(BIN)/pyright
+
+check: test lint types  ## all of it
+
+clean:  ## remove what the targets made
+	rm -rf $(VENV) dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+
+$(VENV)/.ready: pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 10) or sys.exit("airflow-resume needs Python 3.10 or newer, and $(PYTHON) is " + sys.version.split()[0] + ". Try: make PYTHON=python3.12 ...")'
+	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || { echo "$(PYTHON) cannot make a virtual environment. On Debian and Ubuntu: apt-get install python3-venv" >&2; exit 1; }
+	@echo "Making $(VENV) (once; about a minute) ..."
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --upgrade pip
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable . --group dev
+	@touch $@

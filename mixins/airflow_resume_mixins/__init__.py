@@ -1,0 +1,1 @@
+"""Operator mixins over airflow_resume."""

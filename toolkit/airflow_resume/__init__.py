@@ -1,0 +1,1 @@
+"""Airflow tasks that resume instead of starting over."""
