@@ -1,1 +1,5 @@
-"""Operator mixins over airflow_resume."""
+"""Operator mixins: thin shells over `airflow_resume`."""
+
+from airflow_resume_mixins.resumable_job import ResumableJobMixin
+
+__all__ = ["ResumableJobMixin"]

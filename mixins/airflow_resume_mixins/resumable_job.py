@@ -1,0 +1,165 @@
+"""`ResumableJobMixin`: Airflow's mixin by name and by hooks, with the engine of `airflow_resume.jobs` behind them.
+
+It may stand before an operator that already uses Airflow's mixin (`class Livy(ResumableJobMixin, LivyOperator)`), so
+nothing here shadows a hook of the operator: a default is filled in only where the method resolution order has none.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import ResumableJobMixin as AirflowResumableJobMixin
+from airflow.sdk.bases.operator import BaseOperatorMeta
+
+from airflow_resume.jobs import JobRun, JobStatus, ResumePolicy
+from airflow_resume.jobs.protocol import classify_word
+from airflow_resume.jobs.record import KEY_PREFIX, JobRecord
+from airflow_resume.store import MemoryStore, task_store
+from airflow_resume.values import make_key
+
+if TYPE_CHECKING:
+    from airflow.sdk.definitions.context import Context
+    from pydantic import JsonValue
+
+    from airflow_resume.jobs.transport import ErrorMatch
+
+
+class ResumableJobMixin(AirflowResumableJobMixin):
+    """Submit one job and wait for it, and end up with one job and one result after any crash, retry or clear.
+
+    Put it before the operator's other bases, implement the hooks, and call `execute_resumable(context)` from
+    `execute`. Four hooks must be there, with Airflow's names and signatures: `submit_job`, `get_job_status`,
+    `is_job_active`, `is_job_succeeded`. The others are optional:
+
+    - `get_job_result(external_id, context)`: what the task returns; by default the id.
+    - `find_job(token, context) -> id | None`: looks a submission up by `self.submission_token`. With it, no crash
+      leads to a second job.
+    - `submission_is_idempotent = True`: submitting the same token twice gives the same job. Likewise.
+    - `cancel_job(external_id, context)`: used when the task was cleared while its job still runs.
+    - `classify_job_status(status) -> JobStatus`: when `is_job_active` and `is_job_succeeded` do not say enough.
+    - `job_inputs(context) -> JsonValue`: what the job is made from, see `ResumePolicy.on_input_change`.
+    - `poll_until_complete(external_id, context)`: a way of waiting of your own.
+    - `job_not_found`, `transient_errors`, `ambiguous_errors`: exception types or a predicate, see
+      `airflow_resume.jobs.Jobs`.
+
+    `self.submission_token`, `self.external_id` and `self.generation` are set before the hook that needs them.
+
+    Args:
+        resume_policy: what to do where there is a choice.
+        durable: False submits a new job in every attempt and keeps nothing, as in Airflow's mixin.
+
+    A status that is neither active nor succeeded counts as failed when it is one of the usual words for it, and as
+    unknown otherwise: unknown is asked again, and never leads to a second job.
+    """
+
+    submission_token: str | None = None
+    external_id: JsonValue = None
+    generation: int | None = None
+
+    if TYPE_CHECKING:
+        submission_is_idempotent: bool
+        job_not_found: ErrorMatch
+        transient_errors: ErrorMatch
+        ambiguous_errors: ErrorMatch
+
+    @BaseOperatorMeta._apply_defaults  # type: ignore[type-var]  # noqa: SLF001  as Airflow's own mixin does
+    def __init__(self, *, resume_policy: ResumePolicy | None = None, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.resume_policy = resume_policy or ResumePolicy()
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Fill in the hooks that nobody in the method resolution order has."""
+        super().__init_subclass__(**kwargs)
+        for name, default in _DEFAULT_HOOKS.items():
+            if getattr(getattr(cls, name), "__isabstractmethod__", False):
+                setattr(cls, name, default)
+
+    def execute_resumable(self, context: Context) -> Any:
+        """Submit, or take up what an earlier attempt left; wait; return the result.
+
+        Raises:
+            JobFailedError: the job failed while this attempt waited for it; a retry submits another.
+            LostSubmissionError: an earlier attempt may have left a job that cannot be found.
+            SupersededError: another attempt has replaced this one.
+            NoStateStoreError: the context has no task state store.
+        """
+        store = task_store(context)
+        if not self.durable:
+            store.delete(make_key(KEY_PREFIX, "job"))
+            store.delete(self.external_id_key)
+            store = MemoryStore()
+        inputs = _hook(self, "job_inputs")
+        return JobRun(
+            OperatorJobs(self, context),
+            policy=self.resume_policy,
+            inputs=None if inputs is None else inputs(context),
+            context=context,
+            store=store,
+            mirror_key=self.external_id_key,
+            notice=self._take_note,
+        ).run()
+
+    def _take_note(self, record: JobRecord) -> None:
+        self.submission_token, self.external_id, self.generation = record.token, record.id, record.generation
+
+
+def _return_id(_self: object, external_id: JsonValue, _context: Context) -> JsonValue:
+    """Without a result of its own, a job's result is its id."""
+    return external_id
+
+
+def _leave_waiting_to_the_engine(_self: object, _external_id: JsonValue, _context: Context) -> None:
+    """The engine asks for the status until the job has ended."""
+
+
+_DEFAULT_HOOKS = {"get_job_result": _return_id, "poll_until_complete": _leave_waiting_to_the_engine}
+
+
+def _hook(operator: object, name: str) -> Callable[..., Any] | None:
+    hook = inspect.getattr_static(operator, name, None)
+    return None if hook is None else getattr(operator, name)
+
+
+class OperatorJobs:
+    """The hooks of an operator as the `Jobs` that the engine talks to. What the operator lacks, this lacks."""
+
+    def __init__(self, operator: ResumableJobMixin, context: Context) -> None:
+        self._operator = operator
+        self._context = context
+        for ours, theirs in (("find", "find_job"), ("cancel", "cancel_job")):
+            if (hook := _hook(operator, theirs)) is not None:
+                setattr(self, ours, lambda value, hook=hook: hook(value, self._context))
+        for name in ("submission_is_idempotent", "job_not_found", "transient_errors", "ambiguous_errors"):
+            if (declared := inspect.getattr_static(operator, name, None)) is not None:
+                setattr(self, name, getattr(declared, "__func__", declared))
+
+    def submit(self, _token: str) -> JsonValue:
+        """Submit; the operator has the token as `submission_token`."""
+        return self._operator.submit_job(self._context)
+
+    def status(self, external_id: JsonValue) -> JobStatus:
+        """How the job is, by the operator's own hooks."""
+        return self._classify(self._operator.get_job_status(external_id, self._context))
+
+    def wait(self, external_id: JsonValue) -> None:
+        """Wait as the operator does."""
+        self._operator.poll_until_complete(external_id, self._context)
+
+    def result(self, external_id: JsonValue) -> Any:
+        """What the job returned."""
+        return self._operator.get_job_result(external_id, self._context)
+
+    def _classify(self, status: Any) -> JobStatus:
+        if isinstance(status, JobStatus):
+            return status
+        if (classify := _hook(self._operator, "classify_job_status")) is not None:
+            return JobStatus(classify(status))
+        if self._operator.is_job_active(status):
+            return JobStatus.ACTIVE
+        if self._operator.is_job_succeeded(status):
+            return JobStatus.SUCCEEDED
+        # The words for active and succeeded are the operator's to know; only those for an end are taken from us.
+        word = classify_word(status)
+        return word if word in {JobStatus.FAILED, JobStatus.CANCELLING, JobStatus.GONE} else JobStatus.UNKNOWN

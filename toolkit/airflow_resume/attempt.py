@@ -1,0 +1,123 @@
+"""Who is running: the scope of the task instance, the try, and the clear epoch.
+
+State outlives retries, and in Airflow 3.3 it outlives a clear as well, so a record alone does not tell a retry
+("go on") from a cleared task ("do it again"). The clear epoch does: `max_tries` never moves on a retry and moves on
+a clear; `clear_number` of the run moves on a clear of any task of the run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from enum import Enum
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from airflow_resume.errors import NoStateStoreError
+
+if TYPE_CHECKING:
+    from airflow.sdk.definitions.context import Context
+
+AnyContext: TypeAlias = "Context | Mapping[str, Any]"
+
+
+def utc_now() -> datetime:
+    """The time, aware, in UTC."""
+    return datetime.now(tz=timezone.utc)
+
+
+class Cleared(Enum):
+    """Was the task cleared since a record was written?"""
+
+    NO = "no"
+    PERHAPS = "perhaps"
+    """Some task of the run was cleared, and that it was this one cannot be told: treat it as a retry."""
+    YES = "yes"
+
+
+class Epoch(BaseModel):
+    """What moves when a task is cleared."""
+
+    model_config = ConfigDict(frozen=True, extra="allow")
+
+    max_tries: int = 0
+    clear_number: int = 0
+
+    def cleared_since(self, earlier: Epoch) -> Cleared:
+        """Compare with the epoch that an earlier attempt saved."""
+        if self.max_tries != earlier.max_tries:
+            return Cleared.YES
+        return Cleared.NO if self.clear_number == earlier.clear_number else Cleared.PERHAPS
+
+
+class Claim(BaseModel):
+    """The attempt that last took hold of a record, and when."""
+
+    model_config = ConfigDict(frozen=True, extra="allow", populate_by_name=True)
+
+    try_number: int = Field(alias="try")
+    at: datetime
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scope:
+    """The task instance that state belongs to."""
+
+    dag_id: str = ""
+    run_id: str = ""
+    task_id: str = ""
+    map_index: int = -1
+
+    def identity(self) -> list[str | int]:
+        """What makes the task instance unlike any other, as JSON."""
+        return [self.dag_id, self.run_id, self.task_id, self.map_index]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Attempt:
+    """One try of one task instance; outside a task, a try of nothing in particular."""
+
+    scope: Scope = Scope()
+    try_number: int = 1
+    epoch: Epoch = Epoch()
+
+    def claim(self, now: datetime) -> Claim:
+        """The claim of this attempt."""
+        return Claim(try_number=self.try_number, at=now)
+
+
+def current_context() -> AnyContext:
+    """The context of the running task.
+
+    Raises:
+        NoStateStoreError: no task is running.
+    """
+    from airflow.sdk import get_current_context  # noqa: PLC0415  not needed to read a Dag file
+
+    try:
+        return get_current_context()
+    except RuntimeError as error:
+        raise NoStateStoreError from error
+
+
+def current_attempt(context: AnyContext) -> Attempt:
+    """The attempt that `context` belongs to. Keys that a context of a test leaves out get neutral values."""
+    ti, dag_run = context.get("ti"), context.get("dag_run")
+    if ti is None:
+        return Attempt()
+    map_index = getattr(ti, "map_index", -1)
+    return Attempt(
+        scope=Scope(
+            dag_id=ti.dag_id,
+            run_id=ti.run_id,
+            task_id=ti.task_id,
+            map_index=-1 if map_index is None else map_index,
+        ),
+        try_number=ti.try_number,
+        epoch=Epoch(
+            max_tries=getattr(ti, "max_tries", None) or 0,
+            clear_number=getattr(dag_run, "clear_number", None) or 0,
+        ),
+    )

@@ -1,0 +1,100 @@
+"""The one thread of this process that talks to Airflow's supervisor.
+
+Theory of operation. A task talks to its supervisor over one socket, and replies are matched by order. If a signal
+handler raises (the alarm of `execution_timeout`) while the main thread waits for a reply, that reply is left in the
+socket and the next call gets it: another key's value. If the handler itself makes a call, it waits for a lock that
+the interrupted call holds: a deadlock. So no other thread than the channel's ever makes a store call. The caller
+waits for a `Future`; when its wait is interrupted, the channel still takes the reply off the socket.
+
+Task processes are forked, and a thread does not survive a fork: there is one channel a process, made on first use.
+`dag.test()` is different. Its channel works in the caller's thread only, so there the calls are made inline.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import os
+import sys
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from queue import SimpleQueue
+from typing import Generic, Protocol, TypeVar
+
+T = TypeVar("T")
+
+
+class Channel(Protocol):
+    """Where store calls are made, one after the other."""
+
+    def submit(self, call: Callable[[], T], /) -> Future[T]:
+        """Make the call when those before it are done."""
+        ...
+
+
+@dataclass
+class _Call(Generic[T]):
+    function: Callable[[], T]
+    context: contextvars.Context = field(default_factory=contextvars.copy_context)
+    future: Future[T] = field(default_factory=Future)
+
+    def run(self) -> None:
+        try:
+            self.future.set_result(self.context.run(self.function))
+        except BaseException as error:  # noqa: BLE001  it belongs to whoever waits for the future
+            self.future.set_exception(error)
+
+
+class InlineChannel:
+    """Makes every call at once, in the caller's thread: for `dag.test()` and for stores that need no channel."""
+
+    def submit(self, call: Callable[[], T], /) -> Future[T]:
+        """Make the call now; the future is done when this returns."""
+        made = _Call(call)
+        made.run()
+        return made.future
+
+
+class ThreadChannel:
+    """Makes every call on one daemon thread of its own.
+
+    The queue is a `SimpleQueue`, which may be put to from a signal handler at any moment.
+    """
+
+    def __init__(self) -> None:
+        self._calls: SimpleQueue[_Call[object]] = SimpleQueue()
+        self._thread = threading.Thread(target=self._work, name="airflow-resume", daemon=True)
+        self._thread.start()
+
+    def submit(self, call: Callable[[], T], /) -> Future[T]:
+        """Queue the call; one made from the channel's own thread is made at once."""
+        if threading.current_thread() is self._thread:
+            return InlineChannel().submit(call)
+        made = _Call(call)
+        self._calls.put(made)  # type: ignore[arg-type]
+        return made.future
+
+    def _work(self) -> None:
+        while True:
+            self._calls.get().run()
+
+
+_channel_of_process: tuple[int, Channel] | None = None
+
+
+def task_channel() -> Channel:
+    """The channel of this process to Airflow's supervisor."""
+    global _channel_of_process  # noqa: PLW0603  one a process, and a forked child must see that it has none
+    if _in_process_supervisor():
+        return InlineChannel()
+    if _channel_of_process is None or _channel_of_process[0] != os.getpid():
+        _channel_of_process = (os.getpid(), ThreadChannel())
+    return _channel_of_process[1]
+
+
+def _in_process_supervisor() -> bool:
+    """Whether this is `dag.test()`, whose supervisor lives in the task's own process."""
+    runner = sys.modules.get("airflow.sdk.execution_time.task_runner")
+    comms = getattr(runner, "SUPERVISOR_COMMS", None)
+    return type(comms).__name__ == "InProcessSupervisorComms"

@@ -1,0 +1,137 @@
+"""Everything this package raises, in one tree under `ResumeError`.
+
+The first line of a class docstring is the message used when none is given. An error inherits from Airflow's
+`AirflowFailException` exactly where another try of the same task cannot end differently.
+"""
+
+from __future__ import annotations
+
+import inspect
+
+from airflow.sdk.exceptions import AirflowFailException
+
+
+class ResumeError(Exception):
+    """Resuming failed."""
+
+    def __init__(self, message: str | None = None) -> None:
+        super().__init__(message or (inspect.getdoc(type(self)) or "").partition("\n")[0])
+
+
+# --- finding and reaching a store -----------------------------------------------------------------------------
+
+
+class NoStateStoreError(ResumeError, LookupError):
+    """There is no state store here: run this inside an Airflow task, or pass `store=`."""
+
+
+class AssetNotDeclaredError(ResumeError, LookupError, AirflowFailException):
+    """The asset is not among the inlets and outlets of this task, so Airflow gives no access to its state."""
+
+
+class AssetInactiveError(ResumeError):
+    """The asset is not active (is its Dag paused or gone, or was its URI changed?), so its state is not writable."""
+
+
+class StoreUnavailableError(ResumeError):
+    """The state store could not be reached in time. Nothing was lost: a retry continues from the last write."""
+
+
+class SupersededError(ResumeError):
+    """Another attempt has replaced this one. This one must stop, and has touched nothing since it found out."""
+
+
+# --- values and records ---------------------------------------------------------------------------------------
+
+
+class InvalidKeyError(ResumeError, ValueError):
+    """A name must match [A-Za-z0-9_:.%-]+, and the key made from it must have 1 to 200 characters."""
+
+
+class InvalidValueError(ResumeError, ValueError, AirflowFailException):
+    """The state store would refuse this value, or give it back changed."""
+
+
+class ValueTooLargeError(InvalidValueError):
+    """The value is too large for the state store. Keep the data elsewhere and store where it is."""
+
+
+class UnreadableRecordError(ResumeError, AirflowFailException):
+    """The stored record cannot be read by this version of airflow-resume."""
+
+
+class WrongRecordError(ResumeError):
+    """The store answered with the record of another key; the answer was not used."""
+
+
+# --- jobs -----------------------------------------------------------------------------------------------------
+
+
+class JobError(ResumeError):
+    """The job failed."""
+
+
+class JobFailedError(JobError):
+    """The job ended without success."""
+
+
+class JobFailedForGoodError(JobFailedError, AirflowFailException):
+    """The job ended without success and the policy forbids another one."""
+
+
+class JobGoneError(JobError, AirflowFailException):
+    """The job system no longer knows the job, and the policy forbids another one."""
+
+
+class JobStatusUnknownError(JobError):
+    """The job's status stayed unknown for too long. The job was left alone; a retry asks again."""
+
+
+class JobWaitTimeoutError(JobError):
+    """Waiting for the job took longer than `poll.timeout`. The job lives on; a retry reconnects to it."""
+
+
+class LostSubmissionError(JobError, AirflowFailException):
+    """An earlier attempt may have submitted a job whose id was never saved, and it cannot be looked up."""
+
+
+class InvalidJobIdError(JobError, ValueError, AirflowFailException):
+    """The submit hook must return the id of the job as a JSON value other than None."""
+
+
+# --- loops ----------------------------------------------------------------------------------------------------
+
+
+class LoopError(ResumeError):
+    """The loop cannot go on."""
+
+
+class SourceChangedError(LoopError, AirflowFailException):
+    """The source is not the one the saved position belongs to."""
+
+
+class RepeatedTokenError(LoopError, AirflowFailException):
+    """The source answered with the token it was asked with: the loop would never end."""
+
+
+# --- watermarks -----------------------------------------------------------------------------------------------
+
+
+class WatermarkError(ResumeError):
+    """The watermark cannot be used."""
+
+
+class CursorTypeError(WatermarkError, TypeError, AirflowFailException):
+    """A watermark value has another type than its cursor."""
+
+
+class WatermarkChangedError(WatermarkError, AirflowFailException):
+    """The stored watermark belongs to another cursor definition."""
+
+
+class WatermarkLostError(WatermarkError, AirflowFailException):
+    """The watermark's record is missing although this asset was loaded before."""
+
+
+class DecoratorOrderError(ResumeError, TypeError):
+    """The decorator of airflow-resume must stand below @task, directly over the function."""

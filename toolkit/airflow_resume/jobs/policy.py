@@ -1,0 +1,71 @@
+"""What to do where there is a choice."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+from datetime import timedelta
+from typing import Literal, get_args, get_type_hints
+
+
+def _check_choices(policy: object) -> None:
+    hints = get_type_hints(type(policy))
+    for each in fields(policy):  # type: ignore[arg-type]
+        choices, value = get_args(hints[each.name]), getattr(policy, each.name)
+        if choices and all(isinstance(choice, str) for choice in choices) and value not in choices:
+            raise ValueError(f"{each.name}={value!r} is not a choice; take one of {', '.join(map(repr, choices))}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PollPolicy:
+    """How often to ask for the status of a job.
+
+    Args:
+        interval: the first pause between two questions.
+        backoff: every pause is this many times the one before ...
+        max_interval: ... but never longer than this.
+        jitter: a pause is lengthened by up to this share of itself, so that many tasks do not ask in step.
+        timeout: how long one attempt waits. When it is over the job lives on and the next attempt reconnects.
+        max_consecutive_errors: so many failed questions in a row are borne, then the attempt fails. A failed
+            question never counts as a failed job.
+    """
+
+    interval: timedelta = timedelta(seconds=5)
+    backoff: float = 1.5
+    max_interval: timedelta = timedelta(seconds=60)
+    jitter: float = 0.1
+    timeout: timedelta | None = None
+    max_consecutive_errors: int = 10
+
+    def __post_init__(self) -> None:
+        if self.interval < timedelta(0) or self.max_interval < self.interval:
+            raise ValueError("PollPolicy needs 0 <= interval <= max_interval")
+        if self.backoff < 1 or self.jitter < 0 or self.max_consecutive_errors < 1:
+            raise ValueError("PollPolicy needs backoff >= 1, jitter >= 0 and max_consecutive_errors >= 1")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResumePolicy:
+    """What to do with a job that an earlier attempt left behind.
+
+    Args:
+        on_clear: the task was cleared. `"resubmit"` does the work again (a job still alive is cancelled first;
+            without a cancel hook it is waited for); `"resume"` treats the clear like a retry.
+        on_input_change: the job's inputs differ from those it was submitted with; likewise, or `"fail"`.
+        on_lost_submission: an attempt died between submitting and saving the id, and the job system can neither
+            look a submission up nor recognise its token. `"fail"` names the token; `"resubmit"` risks a second job.
+        on_failed_job: the job of an earlier attempt failed: a new one, or fail without further tries.
+        on_gone_job: the job system has forgotten the job and no result was saved; likewise.
+        poll: how often to ask.
+        unknown_timeout: how long a status may stay unknown before the attempt fails. It never leads to a submit.
+    """
+
+    on_clear: Literal["resubmit", "resume"] = "resubmit"
+    on_input_change: Literal["resubmit", "resume", "fail"] = "resubmit"
+    on_lost_submission: Literal["fail", "resubmit"] = "fail"
+    on_failed_job: Literal["resubmit", "fail"] = "resubmit"
+    on_gone_job: Literal["resubmit", "fail"] = "resubmit"
+    poll: PollPolicy = field(default_factory=PollPolicy)
+    unknown_timeout: timedelta = timedelta(minutes=10)
+
+    def __post_init__(self) -> None:
+        _check_choices(self)

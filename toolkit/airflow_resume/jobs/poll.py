@@ -1,0 +1,80 @@
+"""Asking for the status of a job until it has ended."""
+
+from __future__ import annotations
+
+import logging
+import random
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+
+from tenacity import Retrying, before_sleep_log, retry_if_exception, stop_after_attempt, wait_exponential_jitter
+
+from airflow_resume.errors import JobStatusUnknownError, JobWaitTimeoutError
+from airflow_resume.jobs.decide import JobStatus
+from airflow_resume.jobs.policy import PollPolicy, ResumePolicy
+
+log = logging.getLogger(__name__)
+
+Ask = Callable[[], JobStatus]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Clock:
+    """Time as an argument: seconds that only go forward, sleeping, and a number in [0, 1)."""
+
+    monotonic: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], None] = time.sleep
+    random: Callable[[], float] = random.random
+
+
+def pauses(policy: PollPolicy, clock: Clock) -> Iterator[float]:
+    """The pauses between two questions, in seconds, without end."""
+    pause, longest = policy.interval.total_seconds(), policy.max_interval.total_seconds()
+    while True:
+        yield pause * (1 + policy.jitter * clock.random())
+        pause = min(pause * policy.backoff, longest)
+
+
+def ask_patiently(ask: Ask, is_transient: Callable[[BaseException], bool], policy: PollPolicy, clock: Clock) -> JobStatus:
+    """The status; a question that fails in passing is asked again, and never counts as a failed job."""
+    repeat = Retrying(
+        retry=retry_if_exception(is_transient),
+        stop=stop_after_attempt(policy.max_consecutive_errors),
+        wait=wait_exponential_jitter(
+            initial=policy.interval.total_seconds(), max=policy.max_interval.total_seconds(), jitter=policy.jitter
+        ),
+        sleep=clock.sleep,
+        before_sleep=before_sleep_log(log, logging.WARNING),
+        reraise=True,
+    )
+    return repeat(ask)
+
+
+def wait_for_end(
+    ask: Ask, *, is_transient: Callable[[BaseException], bool], policy: ResumePolicy, clock: Clock
+) -> JobStatus:
+    """Ask until the job has ended, and return how.
+
+    Raises:
+        JobWaitTimeoutError: after `policy.poll.timeout`. The job lives on.
+        JobStatusUnknownError: the status was UNKNOWN for `policy.unknown_timeout` on end.
+    """
+    ask_now = partial(ask_patiently, ask, is_transient, policy.poll, clock)
+    started = known = clock.monotonic()
+    for pause in pauses(policy.poll, clock):
+        status = ask_now()
+        if status.is_terminal:
+            return status
+        now = clock.monotonic()
+        known = known if status is JobStatus.UNKNOWN else now
+        if now - known >= policy.unknown_timeout.total_seconds():
+            raise JobStatusUnknownError(
+                f"The status of the job has been unknown for {policy.unknown_timeout}. It was left alone, and no other"
+                f" was submitted; a retry asks again. If the system has a word of its own for a status, classify it."
+            )
+        if policy.poll.timeout is not None and now - started >= policy.poll.timeout.total_seconds():
+            raise JobWaitTimeoutError
+        clock.sleep(pause)
+    raise AssertionError  # pragma: no cover  pauses() has no end

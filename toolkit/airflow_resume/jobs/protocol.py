@@ -1,0 +1,122 @@
+"""The door to a job system: what an object must have, what it may have, and reading either."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from airflow_resume.jobs.decide import JobStatus
+from airflow_resume.jobs.transport import ErrorMatch, is_transport_error, matches
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
+
+IdT = TypeVar("IdT")
+ResultT_co = TypeVar("ResultT_co", covariant=True)
+
+
+class Jobs(Protocol[IdT]):
+    """A job system, seen from one slot.
+
+    It may have more, and what it has decides what can be promised:
+
+    - `find(token) -> id | None`: looks a submission up. With it there is never a second job.
+    - `submission_is_idempotent = True`: submitting a token twice gives the same job. Likewise.
+    - `cancel(id)`: asks for the end of a job; when it returns, the job may still be ending.
+    - `wait(id)`: blocks until the job has ended, in a way of its own; the status is asked afterwards all the same.
+    - `result(id)`: what `run_job` returns; without it the id is returned.
+    - `classify(status) -> JobStatus`: for statuses in words of your own.
+    - `job_not_found`, `transient_errors`, `ambiguous_errors`: exception types, or a predicate. A status question
+      that raises the first means GONE, one that raises the second is asked again (default: a broken connection);
+      a submit that raises the third may have created the job all the same (default: likewise).
+    """
+
+    def submit(self, token: str, /) -> IdT:
+        """Start a job and return its id, any JSON value but None. Hand the token on if the system takes one."""
+        ...
+
+    def status(self, external_id: IdT, /) -> JobStatus | str:
+        """How the job is: a `JobStatus`, or one of the usual words for it (`RUNNING`, `SUCCEEDED`, ...)."""
+        ...
+
+
+class JobsWithResult(Jobs[IdT], Protocol[IdT, ResultT_co]):
+    """A job system whose jobs return something."""
+
+    def result(self, external_id: IdT, /) -> ResultT_co:
+        """What the job returned. Asked once the job has succeeded, possibly in several attempts."""
+        ...
+
+
+_WORDS = {
+    JobStatus.ACTIVE: "active accepted created initializing pending queued recovering restarting running scheduled "
+    "starting submitted waiting",
+    JobStatus.CANCELLING: "cancelling canceling stopping terminating",
+    JobStatus.SUCCEEDED: "succeeded success successful complete completed done finished ok",
+    JobStatus.FAILED: "failed failure error errored aborted cancelled canceled crashed dead killed stopped terminated "
+    "timedout expired",
+    JobStatus.GONE: "gone notfound missing",
+}
+_STATUS_OF_WORD = {word: status for status, words in _WORDS.items() for word in words.split()}
+
+
+def classify_word(status: object) -> JobStatus:
+    """The status a usual word stands for, in any case and spelling; UNKNOWN for every other."""
+    word = str(getattr(status, "value", status)).lower().replace("_", "").replace("-", "").replace(" ", "")
+    return _STATUS_OF_WORD.get(word, JobStatus.UNKNOWN)
+
+
+class JobSystem:
+    """Any `Jobs` object, with what it may leave out filled in."""
+
+    def __init__(self, jobs: Jobs[Any]) -> None:
+        self._jobs = jobs
+        self.can_find = self._has("find")
+        self.can_cancel = self._has("cancel")
+        self.is_idempotent = bool(getattr(jobs, "submission_is_idempotent", False))
+
+    def _has(self, name: str) -> bool:
+        return callable(getattr(self._jobs, name, None))
+
+    def _errors(self, name: str) -> ErrorMatch | None:
+        return getattr(self._jobs, name, None)
+
+    def submit(self, token: str) -> Any:
+        """Submit; the answer is what the job system gave, unchecked."""
+        return self._jobs.submit(token)
+
+    def find(self, token: str) -> JsonValue:
+        """The id of the job with this token, or None."""
+        return self._jobs.find(token)  # type: ignore[attr-defined,no-any-return]
+
+    def cancel(self, external_id: JsonValue) -> None:
+        """Ask for the end of the job."""
+        self._jobs.cancel(external_id)  # type: ignore[attr-defined]
+
+    def wait(self, external_id: JsonValue) -> None:
+        """Block until the job has ended, if the job system has a way of its own."""
+        if self._has("wait"):
+            self._jobs.wait(external_id)  # type: ignore[attr-defined]
+
+    def result(self, external_id: JsonValue) -> Any:
+        """What the job returned."""
+        return self._jobs.result(external_id) if self._has("result") else external_id  # type: ignore[attr-defined]
+
+    def status(self, external_id: JsonValue) -> JobStatus:
+        """How the job is; an id that is not found is GONE."""
+        try:
+            said = self._jobs.status(external_id)
+        except Exception as error:
+            if matches(error, self._errors("job_not_found")):
+                return JobStatus.GONE
+            raise
+        if isinstance(said, JobStatus):
+            return said
+        return self._jobs.classify(said) if self._has("classify") else classify_word(said)  # type: ignore[attr-defined]
+
+    def is_transient(self, error: BaseException) -> bool:
+        """Whether a status question that raised this is worth asking again."""
+        return matches(error, self._errors("transient_errors") or is_transport_error)
+
+    def is_ambiguous(self, error: BaseException) -> bool:
+        """Whether a submit that raised this may have created the job all the same."""
+        return matches(error, self._errors("ambiguous_errors") or is_transport_error)

@@ -1,0 +1,98 @@
+"""What is kept about the job of one slot, under `resume.job.<name>`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
+
+from airflow_resume.attempt import Attempt, Claim, Epoch
+from airflow_resume.jobs.decide import JobStatus, Phase
+from airflow_resume.record import Record
+from airflow_resume.values import fingerprint
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+KEY_PREFIX = "resume.job"
+MAX_HISTORY = 20
+
+
+class SavedResult(BaseModel):
+    """A result small enough to keep, encoded; boxed, so that a result of None is not an absent one."""
+
+    model_config = ConfigDict(frozen=True, extra="allow")
+
+    value: Any = None
+
+
+class Generation(BaseModel):
+    """One line of the history: a job that is no longer the one of the slot, and why."""
+
+    model_config = ConfigDict(frozen=True, extra="allow", populate_by_name=True)
+
+    generation: int
+    token: str
+    id: JsonValue = None
+    status: str | None = None
+    try_number: int = Field(alias="try")
+    reason: str
+
+
+class JobRecord(Record):
+    """The job of one slot, and the jobs before it (the newest `MAX_HISTORY`)."""
+
+    epoch: Epoch
+    fingerprint: str | None = None
+    generation: int
+    token: str
+    phase: Phase
+    id: JsonValue = None
+    status: JobStatus | None = None
+    result: SavedResult | None = None
+    claim: Claim
+    history: tuple[Generation, ...] = ()
+
+    def next_generation(
+        self, attempt: Attempt, *, name: str, now: datetime, fingerprint: str | None, reason: str
+    ) -> JobRecord:
+        """The intent to submit another job in place of this one."""
+        past = Generation(
+            generation=self.generation,
+            token=self.token,
+            id=self.id,
+            status=None if self.status is None else self.status.value,
+            try_number=self.claim.try_number,
+            reason=reason,
+        )
+        fresh = first_generation(
+            self.key, attempt, name=name, now=now, fingerprint=fingerprint, generation=self.generation + 1
+        )
+        # From the old record on, so that fields of a newer version that this one does not know are kept.
+        return self.model_copy(
+            update={
+                **{field: getattr(fresh, field) for field in JobRecord.model_fields},
+                "history": (*self.history, past)[-MAX_HISTORY:],
+            }
+        )
+
+
+def first_generation(
+    key: str, attempt: Attempt, *, name: str, now: datetime, fingerprint: str | None, generation: int = 1
+) -> JobRecord:
+    """The intent to submit the first job of a slot."""
+    return JobRecord(
+        key=key,
+        epoch=attempt.epoch,
+        fingerprint=fingerprint,
+        generation=generation,
+        token=submission_token(attempt, name, generation),
+        phase=Phase.INTENT,
+        claim=attempt.claim(now),
+    )
+
+
+def submission_token(attempt: Attempt, name: str, generation: int) -> str:
+    """A token that is the same in every attempt of one generation, and nowhere else. 32 hexadecimal digits."""
+    epoch = [attempt.epoch.max_tries, attempt.epoch.clear_number]
+    return fingerprint([*attempt.scope.identity(), name, epoch, generation], length=32)

@@ -1,0 +1,403 @@
+"""The shell around the decision: gather facts, save before acting, act, and log each step by its name."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, TypeVar, overload
+
+from airflow_resume import errors, values
+from airflow_resume.attempt import AnyContext, Attempt, Cleared, utc_now
+from airflow_resume.jobs.decide import Facts, JobStatus, Lookup, Phase, Step, decide
+from airflow_resume.jobs.policy import ResumePolicy
+from airflow_resume.jobs.poll import Clock, ask_patiently, wait_for_end
+from airflow_resume.jobs.protocol import Jobs, JobsWithResult, JobSystem
+from airflow_resume.jobs.record import KEY_PREFIX, JobRecord, SavedResult, first_generation
+from airflow_resume.record import Slot
+from airflow_resume.store import StateStore, open_task_store
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
+
+log = logging.getLogger(__name__)
+
+IdT = TypeVar("IdT")
+ResultT = TypeVar("ResultT")
+
+MAX_RESULT_BYTES = 4_000
+"""A larger result is not kept in the record; the job system is asked for it again."""
+
+
+@overload
+def run_job(
+    jobs: JobsWithResult[IdT, ResultT],
+    *,
+    name: str = ...,
+    policy: ResumePolicy = ...,
+    inputs: JsonValue = ...,
+    context: AnyContext | None = ...,
+    store: StateStore | None = ...,
+) -> ResultT: ...
+@overload
+def run_job(
+    jobs: Jobs[IdT],
+    *,
+    name: str = ...,
+    policy: ResumePolicy = ...,
+    inputs: JsonValue = ...,
+    context: AnyContext | None = ...,
+    store: StateStore | None = ...,
+) -> IdT: ...
+def run_job(
+    jobs: Jobs[Any],
+    *,
+    name: str = "job",
+    policy: ResumePolicy = ResumePolicy(),  # noqa: B008  frozen
+    inputs: JsonValue = None,
+    context: AnyContext | None = None,
+    store: StateStore | None = None,
+) -> object:
+    """Submit one job, wait for it, and return its result: one job and one result, however often this is tried.
+
+    Args:
+        jobs: the job system, see `Jobs`.
+        name: the slot. Two jobs of one task have two names and resume independently.
+        policy: what to do where there is a choice.
+        inputs: what the job is made from, as JSON. A later attempt with other inputs follows
+            `policy.on_input_change`. Only a fingerprint is stored.
+        context: of the task; by default that of the running one.
+        store: used instead of the task's, for scripts and tests.
+
+    Returns:
+        `jobs.result(id)`, or the id where there is no `result`: the same on every path.
+
+    Raises:
+        JobFailedError: the job failed while this attempt waited for it; a retry submits another.
+        LostSubmissionError: an earlier attempt may have left a job that cannot be found.
+        SupersededError: another attempt has replaced this one.
+        NoStateStoreError: no task is running, and no `store` was given.
+        (and the other `JobError`s, each saying what to do.)
+    """
+    return JobRun(jobs, name=name, policy=policy, inputs=inputs, context=context, store=store).run()
+
+
+class JobRun:
+    """One attempt at the job of one slot."""
+
+    def __init__(  # noqa: PLR0913  the engine behind two doors
+        self,
+        jobs: Jobs[Any],
+        *,
+        name: str = "job",
+        policy: ResumePolicy = ResumePolicy(),  # noqa: B008  frozen
+        inputs: JsonValue = None,
+        context: AnyContext | None = None,
+        store: StateStore | None = None,
+        mirror_key: str | None = None,
+        notice: Callable[[JobRecord], object] = lambda _record: None,
+        clock: Clock = Clock(),  # noqa: B008  frozen
+        now: Callable[[], datetime] = utc_now,
+    ) -> None:
+        key = values.make_key(KEY_PREFIX, name)
+        self._store, self._attempt = open_task_store(context, store)
+        self._slot = Slot(self._store, key, JobRecord)
+        self._system = JobSystem(jobs)
+        self._name = name
+        self._policy = policy
+        self._fingerprint = None if inputs is None else values.fingerprint(inputs)
+        self._mirror_key = mirror_key
+        self._clock = clock
+        self._now = now
+        self._notice = notice
+        self._record: JobRecord | None = None
+        self._wait_error: Exception | None = None
+        self._forget()
+
+    def _forget(self) -> None:
+        """What this attempt has learned was about another job."""
+        self._lookup, self._found = Lookup.NOT_ASKED, None
+        self._status: JobStatus | None = None
+        self._waited = self._cancelled = False
+
+    def run(self) -> Any:
+        """Take steps until one of them ends the attempt."""
+        self._open()
+        while True:
+            step = decide(self._facts(), self._policy)
+            self._say(step)
+            match step:
+                case Step.RETURN_SAVED:
+                    return self._saved_result()
+                case Step.FETCH_RESULT:
+                    return self._fetch_result()
+                case (
+                    Step.FAIL_LOST
+                    | Step.FAIL_JOB
+                    | Step.FAIL_JOB_FOR_GOOD
+                    | Step.FAIL_GONE
+                    | Step.FAIL_VANISHED
+                ):
+                    raise self._failure(step) from self._wait_error
+                case _:
+                    self._take(step)
+
+    def _take(self, step: Step) -> None:
+        match step:
+            case Step.LOOK_UP:
+                self._look_up()
+            case Step.ADOPT:
+                self._save_id(self._found)
+            case Step.ASK_STATUS:
+                self._learn(ask_patiently(self._ask, self._system.is_transient, self._policy.poll, self._clock))
+            case Step.SUBMIT:
+                self._start_generation()
+                self._submit(first=True)
+            case Step.SUBMIT_AGAIN:
+                self._submit(first=False)
+            case Step.RECONNECT:
+                self._waited = True
+                self._wait_as_the_operator_does()
+                self._wait()
+            case Step.CANCEL:
+                self._cancelled = True
+                self._system.cancel(self._known.id)
+            case Step.WAIT_FOR_END:
+                self._wait()
+            case _:
+                raise AssertionError(step)
+
+    # --- facts ------------------------------------------------------------------------------------------------
+
+    def _open(self) -> None:
+        """Read, and claim by a write: a refused one means that another attempt is running, and nothing was done."""
+        record = self._slot.read() or self._adopt_mirrored()
+        if record is None:
+            return
+        self._record = record
+        self._check_inputs()
+        self._save(claim=self._attempt.claim(self._now()))
+
+    def _adopt_mirrored(self) -> JobRecord | None:
+        """The id that Airflow's own mixin saved, when the task was upgraded to ours between two attempts."""
+        if self._mirror_key is None or (external_id := self._store.get(self._mirror_key)) is None:
+            return None
+        log.info("Adopting the job %r that was saved under %r", external_id, self._mirror_key)
+        return self._first_record().model_copy(update={"phase": Phase.SUBMITTED, "id": external_id})
+
+    def _first_record(self) -> JobRecord:
+        return first_generation(
+            self._slot.key, self._attempt, name=self._name, now=self._now(), fingerprint=self._fingerprint
+        )
+
+    def _check_inputs(self) -> None:
+        if self._inputs_changed() and self._policy.on_input_change == "fail":
+            raise errors.JobFailedForGoodError(
+                f"The inputs of the job in slot {self._name!r} differ from those it was submitted with, and the policy"
+                f" is on_input_change='fail'. Job {self._known.id!r} was left alone."
+            )
+
+    def _inputs_changed(self) -> bool:
+        return self._fingerprint is not None and self._known.fingerprint not in {None, self._fingerprint}
+
+    def _unwanted(self, record: JobRecord) -> bool:
+        cleared = self._attempt.epoch.cleared_since(record.epoch) is Cleared.YES
+        return (cleared and self._policy.on_clear == "resubmit") or (
+            self._inputs_changed() and self._policy.on_input_change == "resubmit"
+        )
+
+    def _facts(self) -> Facts:
+        if (record := self._record) is None:
+            return Facts()
+        return Facts(
+            phase=record.phase,
+            has_id=record.id is not None,
+            saved_success=record.status is JobStatus.SUCCEEDED,
+            saved_result=record.result is not None,
+            unwanted=self._unwanted(record),
+            can_find=self._system.can_find,
+            can_cancel=self._system.can_cancel,
+            is_idempotent=self._system.is_idempotent,
+            lookup=self._lookup,
+            status=self._status,
+            waited=self._waited,
+            cancelled=self._cancelled,
+        )
+
+    @property
+    def _known(self) -> JobRecord:
+        if self._record is None:  # decide() takes no step on a record that is not there
+            raise AssertionError
+        return self._record
+
+    def _look_up(self) -> None:
+        self._found = self._system.find(self._known.token)
+        self._lookup = Lookup.MISSING if self._found is None else Lookup.FOUND
+
+    def _ask(self) -> JobStatus:
+        return self._system.status(self._known.id)
+
+    def _learn(self, status: JobStatus) -> None:
+        self._status = status
+        self._record = self._known.model_copy(update={"status": status})
+
+    def _wait(self) -> None:
+        self._learn(
+            wait_for_end(
+                self._ask, is_transient=self._system.is_transient, policy=self._policy, clock=self._clock
+            )
+        )
+
+    def _wait_as_the_operator_does(self) -> None:
+        """Where the job system brings its own way of waiting, use it; how the job ended is asked all the same."""
+        try:
+            self._system.wait(self._known.id)
+        except Exception as error:
+            if not self._ask().is_terminal:
+                raise
+            self._wait_error = error
+
+    # --- effects: saved before, saved after -------------------------------------------------------------------
+
+    def _save(self, **changes: Any) -> None:
+        self._write(self._known.model_copy(update=changes))
+
+    def _write(self, record: JobRecord) -> None:
+        self._slot.write(record)
+        self._record = record
+        self._notice(record)
+
+    def _start_generation(self) -> None:
+        """Save the intent to submit, before the submit: from now on a crash leaves a token to look up."""
+        if self._record is None:
+            record = self._first_record()
+        else:
+            record = self._record.next_generation(
+                self._attempt,
+                name=self._name,
+                now=self._now(),
+                fingerprint=self._fingerprint,
+                reason="cleared or changed" if self._unwanted(self._record) else "ended without success",
+            )
+        self._write(record)
+        self._forget()
+
+    def _submit(self, *, first: bool) -> None:
+        try:
+            answer = self._system.submit(self._known.token)
+        except Exception as error:
+            # A second submit with the same token may be refused just because the first one was not.
+            if first and not self._system.is_ambiguous(error):
+                self._withdraw(error)
+            raise
+        self._waited = True  # it is this attempt's own job: how it ends is how the attempt ends
+        self._save_id(self._checked(answer))
+        self._learn(JobStatus.ACTIVE)
+
+    def _withdraw(self, error: Exception) -> None:
+        """The submit was refused, so there is no job; without this, a retry would have to suspect one."""
+        log.warning("Submitting the job of slot %r failed, and nothing was created: %r", self._name, error)
+        self._save(phase=Phase.TERMINAL)
+
+    def _checked(self, answer: object) -> JsonValue:
+        try:
+            return values.plain_id(answer)
+        except errors.InvalidValueError as error:
+            log.error("A job may be orphaned: submitted with token %s, id %r", self._known.token, answer)  # noqa: TRY400
+            if answer is not None and self._system.can_cancel:
+                self._system.cancel(answer)  # type: ignore[arg-type]
+            raise errors.InvalidJobIdError(
+                f"The submit hook returned {answer!r}: {error}. Return the id of the job. The job that was submitted"
+                f" with token {self._known.token} {'may be running' if answer is None else 'is named above'}."
+            ) from error
+
+    def _save_id(self, external_id: JsonValue) -> None:
+        """Save the id. If that cannot be done, nobody may ever learn of the job, so see to it now."""
+        try:
+            self._save(phase=Phase.SUBMITTED, id=external_id)
+        except errors.ResumeError:
+            self._see_to_orphan(external_id)
+            raise
+        if self._mirror_key is not None:
+            self._store.set(self._mirror_key, external_id)
+
+    def _see_to_orphan(self, external_id: JsonValue) -> None:
+        """Cancel a job whose id could not be saved, unless another attempt finds it, or has it already."""
+        token, system = self._known.token, self._system
+        try:
+            if system.find(token) == external_id if system.can_find else system.is_idempotent:
+                fate = "left alone: the next attempt finds it by its token"
+            elif system.can_cancel:
+                system.cancel(external_id)
+                fate = "cancelled"
+            else:
+                fate = "MAY BE ORPHANED: it can neither be cancelled nor looked up from here"
+        except Exception as error:  # noqa: BLE001  the refused write is what must be raised; this one is logged
+            fate = f"MAY BE ORPHANED: {error!r}"
+        log.error("The id of job %r (token %s) could not be saved; the job: %s", external_id, token, fate)
+
+    # --- endings ----------------------------------------------------------------------------------------------
+
+    def _fetch_result(self) -> Any:
+        result = self._system.result(self._known.id)
+        self._save(phase=Phase.TERMINAL, status=JobStatus.SUCCEEDED, result=_small(result))
+        return result
+
+    def _saved_result(self) -> Any:
+        saved = self._known.result
+        return None if saved is None else values.decode(saved.value)
+
+    def _failure(self, step: Step) -> errors.JobError:
+        record = self._known
+        job = f"Job {record.id!r} of slot {self._name!r} (generation {record.generation}, token {record.token})"
+        match step:
+            case Step.FAIL_JOB:
+                self._save(phase=Phase.TERMINAL)
+                return errors.JobFailedError(f"{job} ended without success. A retry submits another one.")
+            case Step.FAIL_JOB_FOR_GOOD:
+                self._save(phase=Phase.TERMINAL)
+                return errors.JobFailedForGoodError(
+                    f"{job} ended without success, and the policy is on_failed_job='fail'."
+                )
+            case Step.FAIL_GONE:
+                return errors.JobGoneError(f"{job} is not known any more, and the policy is on_gone_job='fail'.")
+            case Step.FAIL_VANISHED:
+                return errors.JobError(f"{job} vanished while it was waited for. A retry looks again.")
+            case _:
+                return errors.LostSubmissionError(
+                    f"An earlier attempt (try {record.claim.try_number} or before) may have submitted a job of slot"
+                    f" {self._name!r} and died before its id was saved. Look in the job system for a job with token"
+                    f" {record.token}, or one started about then. If there is none, or it was stopped: clear the task."
+                    f" To close this window, give the job system a `find(token)`, or declare"
+                    f" `submission_is_idempotent`; to accept a second job, on_lost_submission='resubmit'."
+                )
+
+    def _say(self, step: Step) -> None:
+        level = logging.DEBUG if step is Step.ASK_STATUS else logging.INFO
+        record = self._record
+        if record is None:
+            log.log(level, "%s (slot %r, first job, try %d)", step.value, self._name, self._attempt.try_number)
+            return
+        log.log(
+            level,
+            "%s (slot %r, job %r, status %s, generation %d, token %s, try %d)",
+            step.value,
+            self._name,
+            record.id,
+            self._status.value if self._status else "not asked",
+            record.generation,
+            record.token,
+            self._attempt.try_number,
+        )
+
+
+def _small(result: object) -> SavedResult | None:
+    """The result as it is kept, or None when it is too large or not of a kind that can be kept exactly."""
+    encoded = values.encode(result)
+    try:
+        if encoded is not None:
+            values.check(encoded)
+        size = len(values.dumps(encoded).encode())
+    except (errors.InvalidValueError, TypeError, ValueError):
+        return None
+    return SavedResult(value=encoded) if size <= MAX_RESULT_BYTES else None

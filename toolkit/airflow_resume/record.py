@@ -1,0 +1,98 @@
+"""One record under one key: versioned, naming its own key, keeping the fields it does not know.
+
+Everything that must stay consistent lives in one record, because the store has neither transactions nor
+compare-and-set. A record names its own key, so that an answer meant for another key is recognised and refused.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from airflow_resume import values
+from airflow_resume.errors import UnreadableRecordError, WrongRecordError
+from airflow_resume.store import StateStore
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
+
+
+class Record(BaseModel):
+    """What is stored under one key."""
+
+    model_config = ConfigDict(extra="allow", frozen=True, populate_by_name=True)
+
+    VERSION: ClassVar[int] = 1
+
+    v: int = 1
+    key: str
+
+    def to_json(self) -> dict[str, JsonValue]:
+        """The record as it is stored; fields without a value are left out."""
+        return self.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+
+RecordT = TypeVar("RecordT", bound=Record)
+
+
+class Slot(Generic[RecordT]):
+    """The place of one record: a store and a key."""
+
+    def __init__(self, store: StateStore, key: str, kind: type[RecordT]) -> None:
+        self.store = store
+        self.key = key
+        self._kind = kind
+
+    def read(self) -> RecordT | None:
+        """The record; None when the store has none, or when this attempt was replaced.
+
+        Raises:
+            UnreadableRecordError: of a newer version, or not a record at all.
+            WrongRecordError: the store answered with the record of another key.
+        """
+        stored = self.store.get(self.key)
+        return None if stored is None else self._decode(stored)
+
+    def write(self, record: RecordT) -> None:
+        """Write the record. It counts as saved when this returns, and not before.
+
+        Raises:
+            InvalidValueError: it holds something the store would refuse; nothing was written.
+            SupersededError: this attempt was replaced; nothing was written.
+        """
+        self.store.set(self.key, self.encode(record))
+
+    def encode(self, record: RecordT) -> JsonValue:
+        """The record as it is stored, checked."""
+        stored = record.to_json()
+        values.check(stored, at=self.key)
+        values.check_size(self.key, stored)
+        return stored
+
+    def delete(self) -> None:
+        """Remove the record."""
+        self.store.delete(self.key)
+
+    def _decode(self, stored: JsonValue) -> RecordT:
+        version = stored.get("v") if isinstance(stored, dict) else None
+        if not isinstance(stored, dict) or not isinstance(version, int):
+            raise self._unreadable("it is not a record of airflow-resume")
+        if version > self._kind.VERSION:
+            raise self._unreadable(
+                f"it was written by a newer version of airflow-resume (record version {version}, and this one knows"
+                f" {self._kind.VERSION}). Upgrade airflow-resume on this worker"
+            )
+        if stored.get("key") != self.key:
+            raise WrongRecordError(f"Asked for {self.key!r}, the store answered with {stored.get('key')!r}.")
+        try:
+            return self._kind.model_validate(stored)
+        except ValidationError as error:
+            places = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()[:3])
+            raise self._unreadable(f"it was changed by hand or damaged ({places})") from error
+
+    def _unreadable(self, why: str) -> UnreadableRecordError:
+        return UnreadableRecordError(
+            f"The record under {self.key!r} cannot be read: {why}. Nothing was touched. To start over, delete the key"
+            f" in Airflow's UI and clear the task."
+        )

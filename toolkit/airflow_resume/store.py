@@ -1,0 +1,236 @@
+"""The state stores: the protocol, Airflow's two behind it, and finding them in the running task.
+
+A `StateStore` keeps small JSON values by key. Airflow's accessors are wrapped so that every call is made on the
+channel, is repeated while the API server is away, and fails by one of our names.
+"""
+
+from __future__ import annotations
+
+import copy
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from airflow_resume.attempt import AnyContext, Attempt, current_attempt, current_context
+from airflow_resume.channel import Channel, InlineChannel, task_channel
+from airflow_resume.errors import (
+    AssetInactiveError,
+    AssetNotDeclaredError,
+    NoStateStoreError,
+    StoreUnavailableError,
+    SupersededError,
+)
+
+if TYPE_CHECKING:
+    from airflow.sdk import Asset
+    from pydantic import JsonValue
+
+T = TypeVar("T")
+
+log = logging.getLogger(__name__)
+
+RETRY_SECONDS = 60.0
+"""How long a call is repeated while the API server is away. Past about a minute Airflow ends the task itself."""
+
+
+class StateStore(Protocol):
+    """Keeps JSON values by key. A value that was set is kept until it is deleted."""
+
+    def get(self, key: str, default: JsonValue = None) -> JsonValue:
+        """The value, or `default` when there is none."""
+        ...
+
+    def set(self, key: str, value: JsonValue) -> None:
+        """Write the value; when this returns, it is kept."""
+        ...
+
+    def delete(self, key: str) -> None:
+        """Remove the value, if there is one."""
+        ...
+
+
+class MemoryStore:
+    """Keeps values in this process only: for scripts that need no memory, and for looking at what was written."""
+
+    def __init__(self) -> None:
+        self.values: dict[str, JsonValue] = {}
+
+    def get(self, key: str, default: JsonValue = None) -> JsonValue:
+        """The value, or `default` when there is none."""
+        return copy.deepcopy(self.values.get(key, default))
+
+    def set(self, key: str, value: JsonValue) -> None:
+        """Keep the value."""
+        self.values[key] = copy.deepcopy(value)
+
+    def delete(self, key: str) -> None:
+        """Forget the value, if there is one."""
+        self.values.pop(key, None)
+
+
+def channel_of(store: StateStore) -> Channel:
+    """The channel that calls to `store` must be made on when the caller does not want to wait."""
+    return getattr(store, "channel", None) or InlineChannel()
+
+
+def open_task_store(
+    context: AnyContext | None = None, store: StateStore | None = None
+) -> tuple[StateStore, Attempt]:
+    """The store to use, and the attempt that uses it.
+
+    Args:
+        context: of the task; by default that of the running one.
+        store: used instead of the task's. With it there need not be a task at all.
+
+    Raises:
+        NoStateStoreError: neither a store nor a task.
+    """
+    if context is None:
+        try:
+            context = current_context()
+        except NoStateStoreError:
+            if store is None:
+                raise
+            return store, Attempt()
+    return task_store(context) if store is None else store, current_attempt(context)
+
+
+def task_store(context: AnyContext) -> StateStore:
+    """The store of the running task instance.
+
+    Raises:
+        NoStateStoreError: the context has none.
+    """
+    accessor = context.get("task_state_store")
+    if accessor is None:
+        raise NoStateStoreError(
+            "This context has no task_state_store: airflow-resume needs a task on Airflow 3.3 or newer."
+            " Elsewhere, pass `store=`."
+        )
+    return _wrapped(accessor, refused=SupersededError, keep_for_ever=True)
+
+
+def asset_store(context: AnyContext, asset: Asset) -> StateStore:
+    """The store of an asset of the running task.
+
+    Raises:
+        AssetNotDeclaredError: the asset is not among the task's inlets and outlets.
+    """
+    try:
+        accessor = context["asset_state_store"][asset]  # type: ignore[index]
+    except KeyError as error:
+        raise AssetNotDeclaredError(
+            f"The task does not declare the asset {asset.name!r}. Give it both `inlets=[...]` and"
+            f" `outlets=[...]` with that asset (in both, so that its state outlives a missing Dag file)."
+        ) from error
+    return _wrapped(accessor, refused=AssetInactiveError, keep_for_ever=False)
+
+
+def _wrapped(accessor: Any, *, refused: type[Exception], keep_for_ever: bool) -> StateStore:
+    """Airflow's own accessors are wrapped; a fake or a store of another kind is already one of ours."""
+    if not type(accessor).__module__.startswith("airflow.sdk."):
+        return accessor  # type: ignore[no-any-return]
+    return AirflowStore(
+        accessor=accessor, channel=task_channel(), refused=refused, options=_never_expire() if keep_for_ever else {}
+    )
+
+
+def _never_expire() -> Mapping[str, Any]:
+    from airflow.sdk import NEVER_EXPIRE  # noqa: PLC0415
+
+    return {"retention": NEVER_EXPIRE}
+
+
+@dataclass(frozen=True, kw_only=True)
+class AirflowStore:
+    """One of Airflow's accessors as a `StateStore`.
+
+    Task state is kept for ever: by default Airflow deletes a key 30 days after its write, however much alive the
+    job is that it names. It goes with the Dag run.
+
+    Raises (every method):
+        StoreUnavailableError: no answer within `RETRY_SECONDS`.
+        SupersededError: the supervisor of this task process is gone, or (a write to the task's store) Airflow does
+            not know this attempt any more.
+        AssetInactiveError: a write to the store of an asset that is not active.
+    """
+
+    accessor: Any
+    channel: Channel
+    refused: type[Exception]
+    options: Mapping[str, Any]
+
+    def get(self, key: str, default: JsonValue = None) -> JsonValue:
+        """The value, or `default` when there is none. A replaced attempt gets the default as well!"""
+        return self._call(partial(self.accessor.get, key, default))
+
+    def set(self, key: str, value: JsonValue) -> None:
+        """Write the value."""
+        self._call(partial(self.accessor.set, key, value, **self.options))
+
+    def delete(self, key: str) -> None:
+        """Remove the value, if there is one."""
+        self._call(partial(self.accessor.delete, key))
+
+    def _call(self, call: Callable[[], T]) -> T:
+        return self.channel.submit(partial(self._persist, call)).result()
+
+    def _persist(self, call: Callable[[], T]) -> T:
+        """Make the call, again while the API server is away, and name what went wrong."""
+        from tenacity import (  # noqa: PLC0415
+            Retrying,
+            before_sleep_log,
+            retry_if_exception,
+            stop_after_delay,
+            wait_exponential_jitter,
+        )
+
+        repeat = Retrying(
+            retry=retry_if_exception(_is_api_trouble),
+            stop=stop_after_delay(RETRY_SECONDS),
+            wait=wait_exponential_jitter(initial=0.2, max=5),
+            before_sleep=before_sleep_log(log, logging.WARNING),
+            reraise=True,
+        )
+        try:
+            return repeat(call)
+        except Exception as error:
+            named = self._named(error)
+            if named is None:
+                raise
+            raise named from error
+
+    def _named(self, error: Exception) -> Exception | None:
+        if isinstance(error, (BrokenPipeError, EOFError, ConnectionError)):
+            return SupersededError("The supervisor of this task process is gone, so another attempt may have started.")
+        if not _is_api_error(error):
+            return None
+        if _status_code(error) in _UNKNOWN_TO_AIRFLOW:
+            return self.refused()
+        return StoreUnavailableError()
+
+
+_UNKNOWN_TO_AIRFLOW = {404, 409, 410}
+_SERVER_ERRORS, _TOO_MANY = 500, 429
+
+
+def _is_api_error(error: BaseException) -> bool:
+    """What a store call raises when the API server said no (the second name under `dag.test()`)."""
+    return type(error).__name__ in {"AirflowRuntimeError", "ServerResponseError"}
+
+
+def _is_api_trouble(error: BaseException) -> bool:
+    if not _is_api_error(error):
+        return False
+    status = _status_code(error)
+    return status is None or status >= _SERVER_ERRORS or status == _TOO_MANY
+
+
+def _status_code(error: BaseException) -> int | None:
+    """The HTTP status behind an error of the Task SDK; None when no answer came."""
+    detail = getattr(getattr(error, "error", None), "detail", None)
+    if isinstance(detail, dict):
+        return detail.get("status_code")
+    return getattr(getattr(error, "response", None), "status_code", None)

@@ -1,0 +1,217 @@
+"""What may be stored: a strict JSON check, a codec for a few more types, a size guard, fingerprints.
+
+The state store takes JSON, but not all that `json` calls JSON, and it does not always say so: a NaN inside a dict
+comes back as null, a deep nesting is accepted and can never be read again. So every value is checked here, before
+anything outside is touched, and an error names the place (`$.rows[3].at`) and the remedy.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import math
+import re
+from collections.abc import Callable, Mapping
+from datetime import date, datetime
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, TypeAlias
+from uuid import UUID
+
+from airflow_resume.errors import InvalidKeyError, InvalidValueError, ValueTooLargeError
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
+
+JsonObject: TypeAlias = "dict[str, JsonValue]"
+
+MAX_DEPTH = 64
+"""Levels of nesting allowed. The store accepts 250 and then fails every later read."""
+WARN_BYTES = 16_000
+MAX_BYTES = 60_000
+"""The largest record written, in bytes of JSON: a little under the 64 KB that Airflow's REST API refuses."""
+MIN_INT, MAX_INT = -(2**63), 2**64 - 1
+
+_KEY = re.compile(r"[A-Za-z0-9_:.%-]{1,200}")
+_TAG = "~"
+
+
+def make_key(prefix: str, name: str) -> str:
+    """The store key of `name`: `<prefix>.<name>`.
+
+    Raises:
+        InvalidKeyError: the name is empty, has a character outside `[A-Za-z0-9_:.%-]`, or is too long.
+    """
+    key = f"{prefix}.{name}"
+    if not name or not _KEY.fullmatch(key):
+        raise InvalidKeyError(
+            f"{name!r} cannot be a name: use 1 to {200 - len(prefix) - 1} of the characters A-Z a-z 0-9 _ : . % -"
+        )
+    return key
+
+
+def dumps(value: object) -> str:
+    """Canonical JSON: sorted keys, no spaces, UTF-8 text as it is."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
+def check(value: object, *, at: str = "$") -> None:
+    """Refuse what the state store would refuse, or would give back changed.
+
+    Raises:
+        InvalidValueError: naming the place inside the value and what to do about it.
+    """
+    if value is None:
+        raise InvalidValueError(f"{at} is None, which the state store refuses; use a value or leave the key out")
+    _check(value, at, 0)
+
+
+def _check(value: object, at: str, depth: int) -> None:
+    if depth > MAX_DEPTH:
+        raise InvalidValueError(f"{at[:80]}... is nested more than {MAX_DEPTH} levels deep; flatten it")
+    match value:
+        case None | bool():
+            pass
+        case int():
+            if not MIN_INT <= value <= MAX_INT:
+                raise InvalidValueError(f"{at} is an integer outside 64 bits ({value}); store it as text")
+        case float():
+            if not math.isfinite(value):
+                raise InvalidValueError(f"{at} is {value}, which JSON cannot hold; store None or text")
+        case str():
+            _check_text(value, at)
+        case list():
+            for index, item in enumerate(value):
+                _check(item, f"{at}[{index}]", depth + 1)
+        case dict():
+            for key, item in value.items():
+                _check_member(key, at)
+                _check(item, f"{at}.{key}", depth + 1)
+        case _:
+            kind = type(value).__name__
+            raise InvalidValueError(f"{at} is a {kind}, which is not JSON; store text, a number, a list or a dict")
+
+
+def _check_text(text: str, at: str) -> None:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise InvalidValueError(f"{at} has half a surrogate pair in it; decode it first") from None
+    if "\x00" in text:
+        raise InvalidValueError(f"{at} has a NUL character in it, which PostgreSQL refuses; remove it")
+
+
+def _check_member(key: object, at: str) -> None:
+    if not isinstance(key, str):
+        raise InvalidValueError(f"{at} has the key {key!r}, which is not text; use str({key!r})")
+    _check_text(key, f"the key {key!r} of {at}")
+
+
+def check_size(key: str, value: object, *, limit: int = MAX_BYTES) -> int:
+    """The size of `value` in bytes of JSON.
+
+    Raises:
+        ValueTooLargeError: over `limit`; the message names the biggest part.
+    """
+    size = len(dumps(value).encode())
+    if size > limit:
+        part, part_size = _biggest_part(value)
+        raise ValueTooLargeError(
+            f"The record {key!r} has {size:,} bytes and may have {limit:,}. Its biggest part is {part} with"
+            f" {part_size:,} bytes: keep that elsewhere (object storage, a table) and store where it is."
+        )
+    return size
+
+
+def _biggest_part(value: object) -> tuple[str, int]:
+    at, size = "$", len(dumps(value))
+    while isinstance(value, dict) and value:
+        name, value = max(value.items(), key=lambda item: len(dumps(item[1])))
+        at, size = f"{at}.{name}", len(dumps(value))
+    return at, size
+
+
+# --- more types than JSON has ---------------------------------------------------------------------------------
+
+_ENCODERS: dict[type, tuple[str, Callable[[Any], object]]] = {
+    datetime: ("datetime", datetime.isoformat),
+    date: ("date", date.isoformat),
+    Decimal: ("decimal", str),
+    UUID: ("uuid", str),
+    bytes: ("bytes", lambda value: base64.b64encode(value).decode()),
+    tuple: ("tuple", lambda value: [encode(item) for item in value]),
+}
+_DECODERS: dict[str, Callable[[Any], object]] = {
+    "datetime": datetime.fromisoformat,
+    "date": date.fromisoformat,
+    "decimal": Decimal,
+    "uuid": UUID,
+    "bytes": base64.b64decode,
+    "tuple": lambda items: tuple(decode(item) for item in items),
+    "dict": lambda members: {key: decode(item) for key, item in members.items()},
+}
+
+
+def encode(value: Any) -> JsonValue:
+    """`value` as JSON that `decode` turns back into an equal value of the same type.
+
+    Beyond JSON it knows datetime, date, Decimal, UUID, bytes and tuple, at any depth: each becomes an object with
+    one member named by the tag (`{"~datetime": "2026-01-01T00:00:00+00:00"}`). Other types stay as they are, for
+    `check` to refuse.
+    """
+    if (known := _ENCODERS.get(type(value))) is not None:
+        tag, encoder = known
+        return {_TAG + tag: encoder(value)}  # type: ignore[dict-item]
+    if isinstance(value, list):
+        return [encode(item) for item in value]
+    if isinstance(value, dict):
+        members = {key: encode(item) for key, item in value.items()}
+        looks_tagged = len(members) == 1 and str(next(iter(members))).startswith(_TAG)
+        return {_TAG + "dict": members} if looks_tagged else members
+    return value  # type: ignore[no-any-return]
+
+
+def decode(value: Any) -> Any:
+    """The value that `encode` was given."""
+    if isinstance(value, list):
+        return [decode(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    if len(value) == 1:
+        ((key, inner),) = value.items()
+        if key.startswith(_TAG) and (decoder := _DECODERS.get(key[len(_TAG) :])) is not None:
+            return decoder(inner)
+    return {key: decode(item) for key, item in value.items()}
+
+
+def plain_id(value: object) -> JsonValue:
+    """An id of another system as plain JSON: a UUID becomes text, a tuple a list. Other values stay.
+
+    Raises:
+        InvalidValueError: None, or not JSON.
+    """
+    plain: Any = value
+    if isinstance(value, UUID):
+        plain = str(value)
+    elif isinstance(value, (tuple, list)):
+        plain = [plain_id(item) for item in value]
+    elif isinstance(value, str):
+        plain = str(value)
+    check(plain, at="the id")
+    return plain  # type: ignore[no-any-return]
+
+
+# --- fingerprints ---------------------------------------------------------------------------------------------
+
+
+def fingerprint(value: object, *, length: int = 12) -> str:
+    """A short text that differs when `value` differs: the head of the SHA-256 of its canonical JSON."""
+    encoded = encode(value)
+    if encoded is not None:
+        check(encoded)
+    return hashlib.sha256(dumps(encoded).encode()).hexdigest()[:length]
+
+
+def fingerprints(fields: Mapping[str, object]) -> dict[str, str]:
+    """A short fingerprint of every field, so that a later difference can be named by its field."""
+    return {name: fingerprint(value, length=8) for name, value in fields.items()}
