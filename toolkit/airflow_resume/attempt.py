@@ -8,7 +8,7 @@ a clear; `clear_number` of the run moves on a clear of any task of the run.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from enum import Enum
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -81,7 +81,7 @@ class Attempt:
 
     scope: Scope = Scope()
     try_number: int = 1
-    epoch: Epoch = Epoch()
+    epoch: Epoch = field(default_factory=Epoch)
 
     def claim(self, now: datetime) -> Claim:
         """The claim of this attempt."""
@@ -94,7 +94,7 @@ def current_context() -> AnyContext:
     Raises:
         NoStateStoreError: no task is running.
     """
-    from airflow.sdk import get_current_context  # noqa: PLC0415  not needed to read a Dag file
+    from airflow.sdk import get_current_context
 
     try:
         return get_current_context()

@@ -98,3 +98,64 @@ def _in_process_supervisor() -> bool:
     runner = sys.modules.get("airflow.sdk.execution_time.task_runner")
     comms = getattr(runner, "SUPERVISOR_COMMS", None)
     return type(comms).__name__ == "InProcessSupervisorComms"
+
+
+class LatestWriter(Generic[T]):
+    """Writes the newest of the values it is offered: one write at a time, and no queue behind it.
+
+    All methods belong to one thread. What a write raised is kept in `failure` until `raise_failure` raises it there.
+    """
+
+    def __init__(self, channel: Channel, write: Callable[[T], None], monotonic: Callable[[], float]) -> None:
+        self._channel = channel
+        self._write = write
+        self._monotonic = monotonic
+        self._waiting: list[T] = []
+        self._lock = threading.Lock()
+        self._running: Future[None] | None = None
+        self.failure: Exception | None = None
+        self.write_seconds = 0.0
+        """How long the newest write took."""
+        self.written_at = monotonic()
+        """When the newest write returned."""
+
+    def offer(self, value: T) -> None:
+        """Have the value written soon, in place of any that still waits."""
+        with self._lock:
+            self._waiting[:] = [value]
+        if self._running is None or self._running.done():
+            self._running = self._channel.submit(self._drain)
+
+    def flush(self) -> None:
+        """Return when everything offered is written.
+
+        Raises:
+            Whatever a write raised since the last time.
+        """
+        while self._running is not None:
+            running, self._running = self._running, None
+            running.result()
+            if self._waiting and self.failure is None:  # offered just as the channel had finished
+                self._running = self._channel.submit(self._drain)
+        self.raise_failure()
+
+    def raise_failure(self) -> None:
+        """Raise what a write raised since the last time, if one did."""
+        failure, self.failure = self.failure, None
+        if failure is not None:
+            raise failure
+
+    def _drain(self) -> None:
+        while self.failure is None:
+            with self._lock:
+                if not self._waiting:
+                    return
+                value = self._waiting.pop()
+            started = self._monotonic()
+            try:
+                self._write(value)
+            except Exception as error:  # noqa: BLE001  raised in the owner's thread
+                self.failure = error
+                return
+            self.written_at = self._monotonic()
+            self.write_seconds = self.written_at - started

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 from airflow_resume.attempt import AnyContext, Attempt, current_attempt, current_context
 from airflow_resume.channel import Channel, InlineChannel, task_channel
@@ -75,9 +75,7 @@ def channel_of(store: StateStore) -> Channel:
     return getattr(store, "channel", None) or InlineChannel()
 
 
-def open_task_store(
-    context: AnyContext | None = None, store: StateStore | None = None
-) -> tuple[StateStore, Attempt]:
+def open_task_store(context: AnyContext | None = None, store: StateStore | None = None) -> tuple[StateStore, Attempt]:
     """The store to use, and the attempt that uses it.
 
     Args:
@@ -119,7 +117,7 @@ def asset_store(context: AnyContext, asset: Asset) -> StateStore:
         AssetNotDeclaredError: the asset is not among the task's inlets and outlets.
     """
     try:
-        accessor = context["asset_state_store"][asset]  # type: ignore[index]
+        accessor = context["asset_state_store"][asset]
     except KeyError as error:
         raise AssetNotDeclaredError(
             f"The task does not declare the asset {asset.name!r}. Give it both `inlets=[...]` and"
@@ -138,7 +136,7 @@ def _wrapped(accessor: Any, *, refused: type[Exception], keep_for_ever: bool) ->
 
 
 def _never_expire() -> Mapping[str, Any]:
-    from airflow.sdk import NEVER_EXPIRE  # noqa: PLC0415
+    from airflow.sdk.execution_time.context import NEVER_EXPIRE
 
     return {"retention": NEVER_EXPIRE}
 
@@ -164,7 +162,7 @@ class AirflowStore:
 
     def get(self, key: str, default: JsonValue = None) -> JsonValue:
         """The value, or `default` when there is none. A replaced attempt gets the default as well!"""
-        return self._call(partial(self.accessor.get, key, default))
+        return cast("JsonValue", self._call(partial(self.accessor.get, key, default)))
 
     def set(self, key: str, value: JsonValue) -> None:
         """Write the value."""
@@ -174,23 +172,24 @@ class AirflowStore:
         """Remove the value, if there is one."""
         self._call(partial(self.accessor.delete, key))
 
-    def _call(self, call: Callable[[], T]) -> T:
+    def _call(self, call: Callable[[], Any]) -> Any:
         return self.channel.submit(partial(self._persist, call)).result()
 
     def _persist(self, call: Callable[[], T]) -> T:
         """Make the call, again while the API server is away, and name what went wrong."""
-        from tenacity import (  # noqa: PLC0415
+        from tenacity import (
             Retrying,
             before_sleep_log,
             retry_if_exception,
             stop_after_delay,
-            wait_exponential_jitter,
+            wait_exponential,
+            wait_random,
         )
 
         repeat = Retrying(
             retry=retry_if_exception(_is_api_trouble),
             stop=stop_after_delay(RETRY_SECONDS),
-            wait=wait_exponential_jitter(initial=0.2, max=5),
+            wait=wait_exponential(multiplier=0.2, max=5) + wait_random(0, 0.2),
             before_sleep=before_sleep_log(log, logging.WARNING),
             reraise=True,
         )

@@ -72,12 +72,8 @@ def _check(value: object, at: str, depth: int) -> None:
     match value:
         case None | bool():
             pass
-        case int():
-            if not MIN_INT <= value <= MAX_INT:
-                raise InvalidValueError(f"{at} is an integer outside 64 bits ({value}); store it as text")
-        case float():
-            if not math.isfinite(value):
-                raise InvalidValueError(f"{at} is {value}, which JSON cannot hold; store None or text")
+        case int() | float():
+            _check_number(value, at)
         case str():
             _check_text(value, at)
         case list():
@@ -90,6 +86,13 @@ def _check(value: object, at: str, depth: int) -> None:
         case _:
             kind = type(value).__name__
             raise InvalidValueError(f"{at} is a {kind}, which is not JSON; store text, a number, a list or a dict")
+
+
+def _check_number(number: float, at: str) -> None:
+    if isinstance(number, int) and not MIN_INT <= number <= MAX_INT:
+        raise InvalidValueError(f"{at} is an integer outside 64 bits ({number}); store it as text")
+    if isinstance(number, float) and not math.isfinite(number):
+        raise InvalidValueError(f"{at} is {number}, which JSON cannot hold; store None or text")
 
 
 def _check_text(text: str, at: str) -> None:

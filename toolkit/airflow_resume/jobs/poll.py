@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
-from tenacity import Retrying, before_sleep_log, retry_if_exception, stop_after_attempt, wait_exponential_jitter
+from tenacity import Retrying, before_sleep_log, retry_if_exception, stop_after_attempt, wait_exponential, wait_random
 
 from airflow_resume.errors import JobStatusUnknownError, JobWaitTimeoutError
 from airflow_resume.jobs.decide import JobStatus
@@ -37,14 +37,15 @@ def pauses(policy: PollPolicy, clock: Clock) -> Iterator[float]:
         pause = min(pause * policy.backoff, longest)
 
 
-def ask_patiently(ask: Ask, is_transient: Callable[[BaseException], bool], policy: PollPolicy, clock: Clock) -> JobStatus:
+def ask_patiently(
+    ask: Ask, is_transient: Callable[[BaseException], bool], policy: PollPolicy, clock: Clock
+) -> JobStatus:
     """The status; a question that fails in passing is asked again, and never counts as a failed job."""
     repeat = Retrying(
         retry=retry_if_exception(is_transient),
         stop=stop_after_attempt(policy.max_consecutive_errors),
-        wait=wait_exponential_jitter(
-            initial=policy.interval.total_seconds(), max=policy.max_interval.total_seconds(), jitter=policy.jitter
-        ),
+        wait=wait_exponential(multiplier=policy.interval.total_seconds(), max=policy.max_interval.total_seconds())
+        + wait_random(0, policy.jitter),
         sleep=clock.sleep,
         before_sleep=before_sleep_log(log, logging.WARNING),
         reraise=True,

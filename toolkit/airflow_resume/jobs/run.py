@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from airflow_resume import errors, values
-from airflow_resume.attempt import AnyContext, Attempt, Cleared, utc_now
+from airflow_resume.attempt import AnyContext, Cleared, utc_now
 from airflow_resume.jobs.decide import Facts, JobStatus, Lookup, Phase, Step, decide
 from airflow_resume.jobs.policy import ResumePolicy
 from airflow_resume.jobs.poll import Clock, ask_patiently, wait_for_end
@@ -85,7 +85,7 @@ def run_job(
 class JobRun:
     """One attempt at the job of one slot."""
 
-    def __init__(  # noqa: PLR0913  the engine behind two doors
+    def __init__(
         self,
         jobs: Jobs[Any],
         *,
@@ -116,7 +116,8 @@ class JobRun:
 
     def _forget(self) -> None:
         """What this attempt has learned was about another job."""
-        self._lookup, self._found = Lookup.NOT_ASKED, None
+        self._lookup = Lookup.NOT_ASKED
+        self._found: JsonValue = None
         self._status: JobStatus | None = None
         self._waited = self._cancelled = False
 
@@ -131,13 +132,7 @@ class JobRun:
                     return self._saved_result()
                 case Step.FETCH_RESULT:
                     return self._fetch_result()
-                case (
-                    Step.FAIL_LOST
-                    | Step.FAIL_JOB
-                    | Step.FAIL_JOB_FOR_GOOD
-                    | Step.FAIL_GONE
-                    | Step.FAIL_VANISHED
-                ):
+                case Step.FAIL_LOST | Step.FAIL_JOB | Step.FAIL_JOB_FOR_GOOD | Step.FAIL_GONE | Step.FAIL_VANISHED:
                     raise self._failure(step) from self._wait_error
                 case _:
                     self._take(step)
@@ -243,9 +238,7 @@ class JobRun:
 
     def _wait(self) -> None:
         self._learn(
-            wait_for_end(
-                self._ask, is_transient=self._system.is_transient, policy=self._policy, clock=self._clock
-            )
+            wait_for_end(self._ask, is_transient=self._system.is_transient, policy=self._policy, clock=self._clock)
         )
 
     def _wait_as_the_operator_does(self) -> None:
