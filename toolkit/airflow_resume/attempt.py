@@ -57,7 +57,7 @@ class Claim(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="allow", populate_by_name=True)
 
-    try_number: int = Field(alias="try")
+    try_number: int = Field(validation_alias="try", serialization_alias="try")
     at: datetime
 
 

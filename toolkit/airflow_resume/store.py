@@ -116,8 +116,9 @@ def asset_store(context: AnyContext, asset: Asset) -> StateStore:
     Raises:
         AssetNotDeclaredError: the asset is not among the task's inlets and outlets.
     """
+    accessors: Any = context.get("asset_state_store") or {}
     try:
-        accessor = context["asset_state_store"][asset]
+        accessor = accessors[asset]
     except KeyError as error:
         raise AssetNotDeclaredError(
             f"The task does not declare the asset {asset.name!r}. Give it both `inlets=[...]` and"

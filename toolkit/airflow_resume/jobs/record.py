@@ -35,7 +35,7 @@ class Generation(BaseModel):
     token: str
     id: JsonValue = None
     status: str | None = None
-    try_number: int = Field(alias="try")
+    try_number: int = Field(validation_alias="try", serialization_alias="try")
     reason: str
 
 

@@ -17,7 +17,7 @@ class Opened(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="allow", populate_by_name=True)
 
-    try_number: int = Field(alias="try")
+    try_number: int = Field(validation_alias="try", serialization_alias="try")
     epoch: Epoch
     opens: int = 1
     stalls: int = 0

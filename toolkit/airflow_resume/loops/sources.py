@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from airflow_resume import values
 from airflow_resume.errors import RepeatedTokenError, SourceChangedError
@@ -66,7 +66,7 @@ class CursorToken(Generic[T]):
         fetch: `fetch(token)` returns the `Page` of the token, and the first page for None.
     """
 
-    kind: ClassVar[str] = "cursor_token"
+    kind = "cursor_token"
 
     def __init__(self, fetch: Callable[[Any], Page[T]]) -> None:
         if not callable(fetch):
@@ -83,7 +83,7 @@ class CursorToken(Generic[T]):
 
     def elements(self, position: JsonValue) -> Iterator[tuple[Page[T], JsonValue]]:
         """The pages. A position is `{"token": ...}`, or `{"end": true}` behind the last page."""
-        place = position if isinstance(position, dict) else {}
+        place: dict[str, JsonValue] = position if isinstance(position, dict) else {}
         token = place.get("token")
         while not place.get("end"):
             page = self._page(token)
@@ -119,7 +119,7 @@ class Batches(Generic[T]):
     was done before; the iterable must give the same elements in the same order in every attempt.
     """
 
-    kind: ClassVar[str] = "batches"
+    kind = "batches"
 
     def __init__(self, iterable: Iterable[T], size: int = 1) -> None:
         if isinstance(iterable, AbstractSet):

@@ -1,0 +1,82 @@
+"""What is kept: the mark with the asset, and the window of a run with its task."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from airflow_resume.attempt import Claim
+from airflow_resume.record import Record
+
+if TYPE_CHECKING:
+    from airflow_resume.attempt import Attempt
+
+MARK_PREFIX, WINDOW_PREFIX = "resume.watermark", "resume.window"
+MAX_HISTORY = 10
+
+
+class Writer(BaseModel):
+    """The attempt that moved the mark."""
+
+    model_config = ConfigDict(frozen=True, extra="allow", populate_by_name=True)
+
+    dag_id: str
+    run_id: str
+    task_id: str
+    try_number: int = Field(validation_alias="try", serialization_alias="try")
+
+    @classmethod
+    def of(cls, attempt: Attempt) -> Writer:
+        """The attempt, by name."""
+        scope = attempt.scope
+        return cls(dag_id=scope.dag_id, run_id=scope.run_id, task_id=scope.task_id, try_number=attempt.try_number)
+
+
+class Move(BaseModel):
+    """One line of the history: the mark moved to `to`, by a run."""
+
+    model_config = ConfigDict(frozen=True, extra="allow")
+
+    to: str
+    run_id: str
+
+
+class MarkRecord(Record):
+    """How far an asset is loaded, under `resume.watermark.<name>` in the asset's store.
+
+    Args:
+        type: of the cursor.
+        at: everything before it is loaded, as text.
+        rev: goes up by one with every write.
+        epoch: of this record; a record made anew has another one, so that a run from before cannot move it.
+        islands: windows loaded beyond `at`, with a gap before them: `(start, end)`, in order.
+        by: who wrote this. `history`: the newest moves.
+    """
+
+    type: str
+    at: str
+    rev: int = 0
+    epoch: str
+    islands: tuple[tuple[str, str], ...] = ()
+    by: Writer | None = None
+    history: tuple[Move, ...] = ()
+
+
+class WindowState(str, Enum):
+    """How far a window has come."""
+
+    PENDING = "pending"
+    COMMITTED = "committed"
+
+
+class WindowRecord(Record):
+    """The window of a run, under `resume.window.<name>` in the task's store: saved before the body runs."""
+
+    start: str = Field(validation_alias="from", serialization_alias="from")
+    end: str = Field(validation_alias="to", serialization_alias="to")
+    base_rev: int
+    epoch: str
+    state: WindowState = WindowState.PENDING
+    claim: Claim
