@@ -4,11 +4,40 @@
 - `checkpoint`: a loop over pages or batches that goes on where it was.
 - `watermark`: load what is new since the last run, and never skip a row.
 - `ResumeError`: what all errors of this package are.
+
+The names are loaded when they are first used, so that a Dag file pays only for what it takes.
 """
 
-from airflow_resume.errors import ResumeError
-from airflow_resume.jobs import JobStatus, ResumePolicy, run_job
-from airflow_resume.loops import checkpoint
-from airflow_resume.watermarks import watermark
+from __future__ import annotations
 
-__all__ = ["JobStatus", "ResumeError", "ResumePolicy", "checkpoint", "run_job", "watermark"]
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from airflow_resume.errors import ResumeError
+    from airflow_resume.jobs import JobStatus, PollPolicy, ResumePolicy, run_job
+    from airflow_resume.loops import checkpoint
+    from airflow_resume.watermarks import watermark
+
+__all__ = ["JobStatus", "PollPolicy", "ResumeError", "ResumePolicy", "checkpoint", "run_job", "watermark"]
+
+_HOMES = {
+    "JobStatus": "jobs",
+    "PollPolicy": "jobs",
+    "ResumeError": "errors",
+    "ResumePolicy": "jobs",
+    "checkpoint": "loops",
+    "run_job": "jobs",
+    "watermark": "watermarks",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = globals()[name] = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -40,7 +40,7 @@ class Cleared(Enum):
 class Epoch(BaseModel):
     """What moves when a task is cleared."""
 
-    model_config = ConfigDict(frozen=True, extra="allow")
+    model_config = ConfigDict(defer_build=True, frozen=True, extra="allow")
 
     max_tries: int = 0
     clear_number: int = 0
@@ -55,7 +55,7 @@ class Epoch(BaseModel):
 class Claim(BaseModel):
     """The attempt that last took hold of a record, and when."""
 
-    model_config = ConfigDict(frozen=True, extra="allow", populate_by_name=True)
+    model_config = ConfigDict(defer_build=True, frozen=True, extra="allow", populate_by_name=True)
 
     try_number: int = Field(validation_alias="try", serialization_alias="try")
     at: datetime

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 class Record(BaseModel):
     """What is stored under one key."""
 
-    model_config = ConfigDict(extra="allow", frozen=True, populate_by_name=True)
+    model_config = ConfigDict(defer_build=True, extra="allow", frozen=True, populate_by_name=True)
 
     VERSION: ClassVar[int] = 1
 

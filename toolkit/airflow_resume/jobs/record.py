@@ -21,7 +21,7 @@ MAX_HISTORY = 20
 class SavedResult(BaseModel):
     """A result small enough to keep, encoded; boxed, so that a result of None is not an absent one."""
 
-    model_config = ConfigDict(frozen=True, extra="allow")
+    model_config = ConfigDict(defer_build=True, frozen=True, extra="allow")
 
     value: Any = None
 
@@ -29,7 +29,7 @@ class SavedResult(BaseModel):
 class Generation(BaseModel):
     """One line of the history: a job that is no longer the one of the slot, and why."""
 
-    model_config = ConfigDict(frozen=True, extra="allow", populate_by_name=True)
+    model_config = ConfigDict(defer_build=True, frozen=True, extra="allow", populate_by_name=True)
 
     generation: int
     token: str

@@ -15,7 +15,7 @@ KEY_PREFIX = "resume.loop"
 class Opened(BaseModel):
     """The attempt that last opened the loop, and how often it was opened."""
 
-    model_config = ConfigDict(frozen=True, extra="allow", populate_by_name=True)
+    model_config = ConfigDict(defer_build=True, frozen=True, extra="allow", populate_by_name=True)
 
     try_number: int = Field(validation_alias="try", serialization_alias="try")
     epoch: Epoch

@@ -20,7 +20,7 @@ MAX_HISTORY = 10
 class Writer(BaseModel):
     """The attempt that moved the mark."""
 
-    model_config = ConfigDict(frozen=True, extra="allow", populate_by_name=True)
+    model_config = ConfigDict(defer_build=True, frozen=True, extra="allow", populate_by_name=True)
 
     dag_id: str
     run_id: str
@@ -37,7 +37,7 @@ class Writer(BaseModel):
 class Move(BaseModel):
     """One line of the history: the mark moved to `to`, by a run."""
 
-    model_config = ConfigDict(frozen=True, extra="allow")
+    model_config = ConfigDict(defer_build=True, frozen=True, extra="allow")
 
     to: str
     run_id: str
