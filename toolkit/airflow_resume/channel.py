@@ -50,9 +50,12 @@ class InlineChannel:
     """Makes every call at once, in the caller's thread: for `dag.test()` and for stores that need no channel."""
 
     def submit(self, call: Callable[[], T], /) -> Future[T]:
-        """Make the call now; the future is done when this returns."""
+        """Make the call now; the future is done when this returns. What is no `Exception` ends the caller at once."""
         made = _Call(call)
         made.run()
+        error = made.future.exception()
+        if error is not None and not isinstance(error, Exception):
+            raise error
         return made.future
 
 

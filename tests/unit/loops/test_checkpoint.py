@@ -1,0 +1,454 @@
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from crashing import DiedError, Life, Store, World, explore, run_until_done
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from airflow_resume import checkpoint
+from airflow_resume.errors import (
+    InvalidKeyError,
+    InvalidValueError,
+    LoopError,
+    NoStateStoreError,
+    RepeatedTokenError,
+    SourceChangedError,
+    StoreUnavailableError,
+    SupersededError,
+    UnreadableRecordError,
+    ValueTooLargeError,
+)
+from airflow_resume.loops import Batches, Checkpoint, CursorToken, Page
+from airflow_resume.store import MemoryStore
+
+KEY = "resume.loop.l"
+
+
+def pages(count: int) -> CursorToken[int]:
+    """Pages 0 ... count - 1; the tokens are opaque."""
+
+    def fetch(token: str | None) -> Page[int]:
+        number = 0 if token is None else int(token, 2)
+        return Page([number], bin(number + 1) if number + 1 < count else None)
+
+    return CursorToken(fetch)
+
+
+def number_of(element: Any) -> int:
+    return element.items[0] if isinstance(element, Page) else element  # type: ignore[no-any-return]
+
+
+SOURCES: dict[str, Callable[[int], Any]] = {
+    "tokens": pages,
+    "list": lambda count: list(range(count)),
+    "range": range,
+    "iterator": lambda count: iter(range(count)),
+    "generator": lambda count: (number for number in range(count)),
+}
+
+
+def at_every_ack(loop: Checkpoint[Any]) -> Checkpoint[Any]:
+    """In `"async"`, write at every ack: with an interval of 0 and a clock that stands still, every one is due."""
+    loop._monotonic = lambda: 0.0
+    return loop
+
+
+# --- every crash ----------------------------------------------------------------------------------------------
+
+
+def delivering(make_source: Callable[[int], Any], count: int, **options: Any) -> Callable[[World, Any], None]:
+    def attempt(world: World, context: Any) -> None:
+        for element in at_every_ack(checkpoint(make_source(count), name="l", context=context, **options)):
+            with world.life.effect(f"load {number_of(element)}"):
+                world.events.append({"n": number_of(element), "try": world.try_number})
+
+    return attempt
+
+
+@pytest.mark.parametrize("durability", ["sync", "async", "exit"])
+@pytest.mark.parametrize("source", SOURCES)
+def test_no_element_is_lost_whenever_the_attempts_die(source: str, durability: str) -> None:
+    count = 4
+
+    def oracle(world: World, _result: object) -> None:
+        delivered = [event["n"] for event in world.events]
+        assert set(delivered) == set(range(count))
+        for tried in {event["try"] for event in world.events}:
+            within = [event["n"] for event in world.events if event["try"] == tried]
+            assert within == sorted(within), "order is kept"
+        if durability == "sync":
+            deaths = world.life.trace.count("died")
+            assert len(delivered) - count <= deaths, "only the element in hand is delivered again"
+        assert world.task_values[KEY]["done"] is True
+        assert world.task_values[KEY]["n"] == count
+
+    attempt = delivering(SOURCES[source], count, durability=durability, interval=timedelta(0))
+    assert explore(World, attempt, oracle) > 100
+
+
+@given(
+    count=st.integers(0, 12),
+    deaths=st.sets(st.integers(1, 60), max_size=4),
+    durability=st.sampled_from(["sync", "async", "exit"]),
+    source=st.sampled_from(sorted(SOURCES)),
+)
+@settings(max_examples=150, deadline=None)
+def test_the_union_of_what_is_delivered_is_the_input(
+    count: int, deaths: set[int], durability: Any, source: str
+) -> None:
+    world = World(life=Life(armed=deaths))
+    count = max(count, 1) if source == "tokens" else count
+    run_until_done(world, delivering(SOURCES[source], count, durability=durability, interval=timedelta(0)))
+    assert {event["n"] for event in world.events} == set(range(count))
+
+
+@given(deaths=st.sets(st.integers(1, 40), min_size=1, max_size=3))
+@settings(max_examples=100, deadline=None)
+def test_the_state_is_that_of_the_elements_before_the_position(deaths: set[int]) -> None:
+    """`state` and position are one write, so a sum kept in the state counts every element once."""
+    world = World(life=Life(armed=deaths))
+
+    def attempt(world: World, context: Any) -> int:
+        with checkpoint(range(6), name="l", durability="sync", context=context) as loop:
+            for number in loop:
+                loop.state["sum"] = loop.state.get("sum", 0) + number
+                world.life.point("load")
+            return int(loop.state["sum"])
+
+    assert run_until_done(world, attempt) == 15
+
+
+# --- leaving --------------------------------------------------------------------------------------------------
+
+
+def leave_by_break(loop: Checkpoint[int]) -> None:
+    for number in loop:
+        if number == 2:
+            break
+
+
+def leave_by_return(loop: Checkpoint[int]) -> int | None:
+    for number in loop:
+        if number == 2:
+            return number
+    return None
+
+
+def leave_by_error(loop: Checkpoint[int]) -> None:
+    with pytest.raises(KeyError):
+        for number in loop:
+            if number == 2:
+                raise KeyError
+
+
+@pytest.mark.parametrize("durability", ["sync", "async", "exit"])
+@pytest.mark.parametrize("leave", [leave_by_break, leave_by_return, leave_by_error])
+@pytest.mark.parametrize("managed", [True, False], ids=["with", "for"])
+def test_leaving_in_any_way_saves_what_is_acked_and_not_the_element_in_hand(
+    durability: Any, leave: Callable[[Checkpoint[int]], object], managed: bool  # noqa: FBT001
+) -> None:
+    store = MemoryStore()
+    loop = checkpoint(range(5), name="l", durability=durability, store=store)
+    if managed:
+        with loop:
+            leave(loop)
+    else:
+        leave(loop)
+    assert store.values[KEY]["pos"] == 2  # type: ignore[index, call-overload]
+    assert list(checkpoint(range(5), name="l", store=store)) == [2, 3, 4]
+
+
+def test_a_finished_loop_yields_nothing_and_keeps_its_state() -> None:
+    store = MemoryStore()
+    with checkpoint(range(3), name="l", store=store) as first:
+        for number in first:
+            first.state["last"] = number
+    with checkpoint(range(3), name="l", store=store) as again:
+        assert list(again) == []
+        assert again.state == {"last": 2}
+        assert again.done
+
+
+def test_what_the_body_of_the_element_in_hand_did_to_the_state_is_not_saved() -> None:
+    store = MemoryStore()
+    with pytest.raises(KeyError), checkpoint([1, 2], name="l", store=store) as loop:  # noqa: PT012
+        for number in loop:
+            loop.state["sum"] = loop.state.get("sum", 0) + number
+            if number == 2:
+                raise KeyError
+    with checkpoint([1, 2], name="l", store=store) as again:
+        assert again.state == {"sum": 1}
+
+
+def test_a_flush_that_fails_never_replaces_the_error_of_the_body(caplog: pytest.LogCaptureFixture) -> None:
+    store = Store({})
+
+    class BodyError(Exception):
+        pass
+
+    with pytest.raises(BodyError), checkpoint(range(5), name="l", context={"task_state_store": store}) as loop:  # noqa: PT012
+        for number in loop:
+            if number == 2:
+                store.replaced = True
+                raise BodyError
+    assert "could not be saved" in caplog.text
+
+
+# --- store calls ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("count", [1, 100, 10_000])
+def test_opening_costs_two_calls_and_finishing_one_however_many_elements(count: int) -> None:
+    store = Store({})
+    for _ in checkpoint(range(count), name="l", interval=timedelta(hours=1), context={"task_state_store": store}):
+        pass
+    assert (store.reads, len(store.writes)) == (1, 2)
+
+
+def test_sync_writes_once_an_element() -> None:
+    store = Store({})
+    for _ in checkpoint(range(10), name="l", durability="sync", context={"task_state_store": store}):
+        pass
+    assert len(store.writes) == 1 + 10 + 1
+
+
+def test_async_writes_at_most_once_an_interval() -> None:
+    store, seconds = Store({}), iter(range(10_000))
+    loop = checkpoint(range(100), name="l", interval=timedelta(seconds=40), context={"task_state_store": store})
+    loop._monotonic = lambda: float(next(seconds))
+    for _ in loop:
+        pass
+    assert 3 <= len(store.writes) <= 8
+
+
+def test_a_record_is_small_and_readable() -> None:
+    store = Store({})
+    for _ in checkpoint(range(100_000), name="l", interval=timedelta(0), context={"task_state_store": store}):
+        pass
+    assert len(str(store.values[KEY])) < 400
+    assert store.values[KEY]["n"] == 100_000
+
+
+# --- opening --------------------------------------------------------------------------------------------------
+
+
+def half(world: World, **options: Any) -> None:
+    for number in checkpoint(range(6), name="l", context=world.attempt(), **options):
+        if number == 3:
+            break
+
+
+def test_a_cleared_task_starts_over_and_a_retry_goes_on() -> None:
+    world = World()
+    half(world)
+    assert list(checkpoint(range(6), name="l", context=world.attempt())) == [3, 4, 5]
+    world.clear()
+    assert list(checkpoint(range(6), name="l", context=world.attempt())) == [0, 1, 2, 3, 4, 5]
+    world.clear()
+    assert list(checkpoint(range(6), name="l", on_clear="resume", context=world.attempt())) == []
+
+
+def test_a_change_is_named_and_follows_the_policy(caplog: pytest.LogCaptureFixture) -> None:
+    world = World()
+    half(world, fingerprint={"bucket": "a", "day": 1})
+    before = dict(world.task_values)
+    changed = {"bucket": "b", "day": 1}
+    with pytest.raises(SourceChangedError, match=r"changed: bucket\. Nothing was touched"):
+        list(checkpoint(range(6), name="l", fingerprint=changed, on_change="fail", context=world.attempt()))
+    assert world.task_values == before
+    assert list(checkpoint(range(6), name="l", fingerprint=changed, on_change="resume", context=world.attempt())) == [
+        3,
+        4,
+        5,
+    ]
+    with caplog.at_level(logging.INFO):
+        assert list(checkpoint(pages(2), name="l", context=world.attempt())) == [Page([0], "0b1"), Page([1])]
+    assert "start over, as the source changed (source, bucket, day)" in caplog.text
+
+
+def test_a_record_that_cannot_be_read_is_an_error_or_a_new_start() -> None:
+    store = MemoryStore()
+    store.set(KEY, {"v": 9, "key": KEY})
+    with pytest.raises(UnreadableRecordError, match="newer version"):
+        list(checkpoint(range(3), name="l", store=store))
+    assert store.get(KEY) == {"v": 9, "key": KEY}
+    assert list(checkpoint(range(3), name="l", on_unreadable="restart", store=store)) == [0, 1, 2]
+
+
+def test_a_listing_that_shrank_is_named() -> None:
+    store = MemoryStore()
+    leave_by_break(checkpoint(range(5), name="l", store=store))
+    for shorter in ([0], iter([0])):
+        with pytest.raises(SourceChangedError, match="2 elements were done before"):
+            list(checkpoint(shorter, name="l", store=store))
+
+
+def test_the_log_says_where_the_loop_goes_on(caplog: pytest.LogCaptureFixture) -> None:
+    world = World()
+    half(world)
+    with caplog.at_level(logging.INFO):
+        list(checkpoint(range(6), name="l", context=world.attempt()))
+    assert "try 2: resume; 3 of 6 elements done" in caplog.text
+
+
+# --- old attempts, stores that are away -----------------------------------------------------------------------
+
+
+def test_a_replaced_attempt_delivers_nothing() -> None:
+    store = Store({}, replaced=True)
+    with pytest.raises(SupersededError):
+        list(checkpoint(range(3), name="l", context={"task_state_store": store}))
+
+
+@pytest.mark.parametrize("durability", ["sync", "async"])
+def test_an_attempt_that_is_replaced_in_the_middle_delivers_nothing_more(durability: Any) -> None:
+    store, delivered = Store({}), []
+    loop = at_every_ack(
+        checkpoint(range(9), name="l", durability=durability, interval=timedelta(0), context={"task_state_store": store})
+    )
+    with pytest.raises(SupersededError):  # noqa: PT012
+        for number in loop:
+            delivered.append(number)
+            store.replaced = number >= 2
+    assert delivered in ([0, 1, 2], [0, 1, 2, 3])
+    assert store.values[KEY]["pos"] == 2
+
+
+class AwayStore(MemoryStore):
+    def set(self, key: str, value: Any) -> None:
+        if isinstance(value, dict) and value["n"] >= 1:
+            raise StoreUnavailableError
+        super().set(key, value)
+
+
+def test_a_store_that_stays_away_stops_the_loop_or_is_borne_by_policy() -> None:
+    with pytest.raises(StoreUnavailableError):
+        list(checkpoint(range(3), name="l", durability="sync", store=AwayStore()))
+    store = AwayStore()
+    assert list(checkpoint(range(3), name="l", durability="sync", on_store_error="continue", store=store)) == [0, 1, 2]
+    assert list(checkpoint(range(3), name="l", store=MemoryStore())) == [0, 1, 2]
+
+
+# --- bad input ------------------------------------------------------------------------------------------------
+
+
+def test_bad_arguments_are_refused_at_the_call() -> None:
+    for arguments, error, message in [
+        ({"name": "a b"}, InvalidKeyError, "cannot be a name"),
+        ({"durability": "fast"}, ValueError, "durability='fast' is not a choice; take one of 'async', 'sync', 'exit'"),
+        ({"on_clear": "no"}, ValueError, "on_clear='no'"),
+    ]:
+        with pytest.raises(error, match=message):
+            checkpoint([1], **{"name": "l", **arguments})  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"checkpoint\(CursorToken\(fetch\), name=\.\.\.\)"):
+        checkpoint(lambda _token: Page([]), name="l")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"pass sorted\(\.\.\.\)"):
+        checkpoint({1, 2}, name="l")
+    with pytest.raises(TypeError, match="needs a function"):
+        CursorToken([1])  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="size=0"):
+        Batches([1], size=0)
+
+
+def test_outside_a_task_the_error_says_what_to_do() -> None:
+    with pytest.raises(NoStateStoreError, match="pass `store=`"):
+        list(checkpoint([1], name="l"))
+
+
+def test_nothing_is_touched_before_the_first_element_is_asked_for() -> None:
+    def fetch(_token: Any) -> Page[int]:
+        raise AssertionError
+
+    store = MemoryStore()
+    iter(checkpoint(CursorToken(fetch), name="l", store=store))
+    assert store.values == {}
+
+
+@pytest.mark.parametrize(
+    ("answer", "error", "message"),
+    [
+        (Page([1], "same"), RepeatedTokenError, "would never end"),
+        ([1], TypeError, r"return a Page\(items, next\)"),
+        (Page([1], float("nan")), InvalidValueError, "the token after"),
+    ],
+)
+def test_a_fetch_that_answers_nonsense_is_named(answer: Any, error: type[Exception], message: str) -> None:
+    def fetch(token: Any) -> Any:
+        return Page([0], "same") if token is None else answer
+
+    store = MemoryStore()
+    with pytest.raises(error, match=message):
+        list(checkpoint(CursorToken(fetch), name="l", store=store))
+    assert store.values[KEY]["pos"] == {"token": "same"}  # type: ignore[index, call-overload]
+
+
+@pytest.mark.parametrize(
+    ("value", "error", "message"),
+    [
+        (float("nan"), InvalidValueError, r"resume\.loop\.l\.state\.x is nan"),
+        ("y" * 70_000, ValueTooLargeError, r"biggest part is \$\.x"),
+    ],
+)
+def test_a_state_the_store_would_refuse_stops_before_it_is_acked(
+    value: Any, error: type[Exception], message: str
+) -> None:
+    store = MemoryStore()
+    with pytest.raises(error, match=message), checkpoint([1, 2, 3], name="l", store=store) as loop:  # noqa: PT012
+        for number in loop:
+            if number == 2:
+                loop.state["x"] = value
+    assert store.values[KEY]["pos"] == 1  # type: ignore[index, call-overload]
+
+
+def test_a_loop_is_iterated_once() -> None:
+    loop = checkpoint([1], name="l", store=MemoryStore())
+    list(loop)
+    with pytest.raises(LoopError, match="iterated already"):
+        iter(loop)
+
+
+def test_the_element_needs_an_open_loop() -> None:
+    with pytest.raises(LoopError, match="not open yet"):
+        _ = checkpoint([1], name="l", store=MemoryStore()).element
+
+
+# --- what a user sees -----------------------------------------------------------------------------------------
+
+
+def test_an_element_has_the_same_id_in_every_attempt_and_no_other_has_it() -> None:
+    world = World()
+    seen: list[tuple[int, str]] = []
+
+    def attempt(*, stop: int) -> None:
+        with checkpoint(range(4), name="l", durability="exit", context=world.attempt()) as loop:
+            for number in loop:
+                seen.append((number, loop.element.id))
+                if number == stop:
+                    world.life.armed = {world.life.count + 1}
+                    world.life.point("killed")
+
+    for stop in (2, 3):
+        with pytest.raises(DiedError):
+            attempt(stop=stop)
+    ids = dict(seen)
+    assert len(seen) == 7
+    assert len(set(ids.values())) == 4
+    assert set(seen) == set(ids.items())
+
+
+def test_batches_are_lists_of_a_size_and_the_size_may_change_between_attempts() -> None:
+    store = MemoryStore()
+
+    def first() -> Iterator[list[int]]:
+        for batch in checkpoint(Batches(range(7), size=3), name="l", store=store):
+            yield batch
+            if batch[0] == 3:
+                return
+
+    assert list(first()) == [[0, 1, 2], [3, 4, 5]]
+    assert list(checkpoint(Batches(range(7), size=2), name="l", store=store)) == [[3, 4], [5, 6]]

@@ -1,0 +1,127 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from airflow.sdk import Asset
+
+from airflow_resume import store as stores
+from airflow_resume.channel import InlineChannel
+from airflow_resume.errors import (
+    AssetInactiveError,
+    AssetNotDeclaredError,
+    NoStateStoreError,
+    StoreUnavailableError,
+    SupersededError,
+)
+from airflow_resume.store import AirflowStore, MemoryStore, asset_store, open_task_store, task_store
+
+
+class AirflowRuntimeError(Exception):
+    """Of the shape of the Task SDK's error."""
+
+    def __init__(self, status: int | None) -> None:
+        self.error = SimpleNamespace(detail={"status_code": status})
+
+
+class Accessor:
+    """Of the shape of the Task SDK's accessor, failing by script."""
+
+    def __init__(self, *script: Exception) -> None:
+        self.script = list(script)
+        self.sets: list[tuple[Any, ...]] = []
+
+    def _play(self) -> None:
+        if self.script:
+            raise self.script.pop(0)
+
+    def get(self, key: str, default: Any = None) -> Any:
+        self._play()
+        return default
+
+    def set(self, key: str, value: Any, *, retention: timedelta | None = None) -> None:
+        self._play()
+        self.sets.append((key, value, retention))
+
+    def delete(self, key: str) -> None:
+        self._play()
+
+
+def wrapped(accessor: Accessor, refused: type[Exception] = SupersededError) -> AirflowStore:
+    return AirflowStore(
+        accessor=accessor, channel=InlineChannel(), refused=refused, options={"retention": timedelta.max}
+    )
+
+
+@pytest.fixture(autouse=True)
+def no_sleep(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    slept: list[float] = []
+    monkeypatch.setattr("tenacity.nap.time.sleep", slept.append)
+    return slept
+
+
+def test_values_are_kept_for_ever() -> None:
+    accessor = Accessor()
+    wrapped(accessor).set("k", 0)
+    assert accessor.sets == [("k", 0, timedelta.max)]
+
+
+@pytest.mark.parametrize("status", [None, 500, 503, 429])
+def test_a_call_is_repeated_while_the_api_server_is_away(status: int | None) -> None:
+    accessor = Accessor(*[AirflowRuntimeError(status)] * 3)
+    wrapped(accessor).set("k", 1)
+    assert [key for key, *_ in accessor.sets] == ["k"]
+
+
+def test_an_api_server_that_stays_away_is_a_named_error_that_a_retry_can_help(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stores, "RETRY_SECONDS", 0.0)
+    with pytest.raises(StoreUnavailableError, match="a retry continues"):
+        wrapped(Accessor(*[AirflowRuntimeError(503)] * 3)).get("k")
+
+
+@pytest.mark.parametrize("status", [404, 409, 410])
+@pytest.mark.parametrize("refused", [SupersededError, AssetInactiveError])
+def test_a_refused_write_says_what_it_means(status: int, refused: type[Exception]) -> None:
+    with pytest.raises(refused):
+        wrapped(Accessor(AirflowRuntimeError(status)), refused).set("k", 1)
+
+
+@pytest.mark.parametrize("error", [BrokenPipeError(), EOFError(), ConnectionResetError()])
+def test_a_supervisor_that_is_gone_means_superseded_for_every_call(error: Exception) -> None:
+    calls: list[Callable[[AirflowStore], object]] = [
+        lambda store: store.get("k"),
+        lambda store: store.set("k", 1),
+        lambda store: store.delete("k"),
+    ]
+    for call in calls:
+        with pytest.raises(SupersededError, match="supervisor"):
+            call(wrapped(Accessor(error)))
+
+
+def test_an_error_of_the_value_is_not_disguised() -> None:
+    with pytest.raises(ValueError, match="as None"):
+        wrapped(Accessor(ValueError("as None"))).set("k", 1)
+
+
+def test_outside_a_task_the_error_says_what_to_do() -> None:
+    with pytest.raises(NoStateStoreError, match="pass `store=`"):
+        open_task_store()
+
+
+def test_a_store_can_be_given_outside_a_task() -> None:
+    store = MemoryStore()
+    assert open_task_store(store=store)[0] is store
+
+
+def test_a_context_without_a_store_names_the_airflow_version() -> None:
+    with pytest.raises(NoStateStoreError, match=r"Airflow 3\.3"):
+        task_store({"ti": None})
+
+
+@pytest.mark.parametrize("context", [{}, {"asset_state_store": {}}])
+def test_an_asset_that_is_not_declared_says_what_to_declare(context: dict[str, Any]) -> None:
+    with pytest.raises(AssetNotDeclaredError, match=r"'orders'.*inlets=.*outlets="):
+        asset_store(context, Asset("orders"))
