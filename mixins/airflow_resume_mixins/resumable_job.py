@@ -64,6 +64,10 @@ class ResumableJobMixin(AirflowResumableJobMixin):
         transient_errors: ErrorMatch
         ambiguous_errors: ErrorMatch
 
+        # At run time they are filled in by __init_subclass__, and only where no other base has them.
+        def poll_until_complete(self, external_id: JsonValue, context: Context) -> None: ...  # noqa: D102
+        def get_job_result(self, external_id: JsonValue, context: Context) -> Any: ...  # noqa: D102
+
     @BaseOperatorMeta._apply_defaults  # type: ignore[type-var]  # noqa: SLF001  as Airflow's own mixin does
     def __init__(self, *, resume_policy: ResumePolicy | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)

@@ -101,6 +101,7 @@ class World:
                 map_index=-1,
                 try_number=self.try_number,
                 max_tries=self.max_tries,
+                stats_tags={},
             ),
             "dag_run": SimpleNamespace(clear_number=self.clear_number),
             "task_state_store": Store(self.task_values, self.life),
@@ -125,12 +126,14 @@ class _ByAsset:
         return self._store
 
 
-def run_until_done(world: World, attempt: Callable[[World, dict[str, Any]], Any], *, retry_on: tuple[type[Exception], ...] = ()) -> Any:
+def run_until_done(
+    world: World, attempt: Callable[[World, dict[str, Any]], Any], *, retry_on: tuple[type[Exception], ...] = ()
+) -> Any:
     """Try like Airflow does, until an attempt returns."""
     for _ in range(MAX_TRIES):
         try:
             return attempt(world, world.attempt())
-        except (DiedError, *retry_on):
+        except (DiedError, *retry_on):  # type: ignore[misc]
             continue
     raise AssertionError(f"never succeeded: {world.life.trace}")
 

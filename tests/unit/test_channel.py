@@ -56,7 +56,7 @@ def test_a_wait_that_a_signal_interrupts_leaves_no_answer_for_the_next_call() ->
     try:
         future = channel.submit(slow)
         entered.wait(5)
-        with pytest.raises(AlarmError):  # noqa: PT012  the signal may come at either line
+        with pytest.raises(AlarmError):
             os.kill(os.getpid(), signal.SIGALRM)
             future.result(timeout=5)
         answers.append(channel.submit(lambda: "second").result(timeout=5))

@@ -84,7 +84,9 @@ def test_a_dict_that_looks_like_a_tag_is_not_mistaken_for_one() -> None:
 
 
 def test_a_value_too_large_names_its_size_the_limit_and_its_biggest_part() -> None:
-    with pytest.raises(ValueTooLargeError, match=r"'k' has 60,0\d\d bytes and may have 60,000.*\$\.state\.big") as caught:
+    with pytest.raises(
+        ValueTooLargeError, match=r"'k' has 60,0\d\d bytes and may have 60,000.*\$\.state\.big"
+    ) as caught:
         values.check_size("k", {"state": {"big": "x" * 60_000, "small": 1}})
     assert "store where it is" in str(caught.value)
 

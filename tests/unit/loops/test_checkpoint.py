@@ -150,7 +150,9 @@ def leave_by_error(loop: Checkpoint[int]) -> None:
 @pytest.mark.parametrize("leave", [leave_by_break, leave_by_return, leave_by_error])
 @pytest.mark.parametrize("managed", [True, False], ids=["with", "for"])
 def test_leaving_in_any_way_saves_what_is_acked_and_not_the_element_in_hand(
-    durability: Any, leave: Callable[[Checkpoint[int]], object], managed: bool  # noqa: FBT001
+    durability: Any,
+    leave: Callable[[Checkpoint[int]], object],
+    managed: bool,  # noqa: FBT001
 ) -> None:
     store = MemoryStore()
     loop = checkpoint(range(5), name="l", durability=durability, store=store)
@@ -176,7 +178,7 @@ def test_a_finished_loop_yields_nothing_and_keeps_its_state() -> None:
 
 def test_what_the_body_of_the_element_in_hand_did_to_the_state_is_not_saved() -> None:
     store = MemoryStore()
-    with pytest.raises(KeyError), checkpoint([1, 2], name="l", store=store) as loop:  # noqa: PT012
+    with pytest.raises(KeyError), checkpoint([1, 2], name="l", store=store) as loop:
         for number in loop:
             loop.state["sum"] = loop.state.get("sum", 0) + number
             if number == 2:
@@ -191,7 +193,7 @@ def test_a_flush_that_fails_never_replaces_the_error_of_the_body(caplog: pytest.
     class BodyError(Exception):
         pass
 
-    with pytest.raises(BodyError), checkpoint(range(5), name="l", context={"task_state_store": store}) as loop:  # noqa: PT012
+    with pytest.raises(BodyError), checkpoint(range(5), name="l", context={"task_state_store": store}) as loop:
         for number in loop:
             if number == 2:
                 store.replaced = True
@@ -309,9 +311,11 @@ def test_a_replaced_attempt_delivers_nothing() -> None:
 def test_an_attempt_that_is_replaced_in_the_middle_delivers_nothing_more(durability: Any) -> None:
     store, delivered = Store({}), []
     loop = at_every_ack(
-        checkpoint(range(9), name="l", durability=durability, interval=timedelta(0), context={"task_state_store": store})
+        checkpoint(
+            range(9), name="l", durability=durability, interval=timedelta(0), context={"task_state_store": store}
+        )
     )
-    with pytest.raises(SupersededError):  # noqa: PT012
+    with pytest.raises(SupersededError):
         for number in loop:
             delivered.append(number)
             store.replaced = number >= 2
@@ -398,7 +402,7 @@ def test_a_state_the_store_would_refuse_stops_before_it_is_acked(
     value: Any, error: type[Exception], message: str
 ) -> None:
     store = MemoryStore()
-    with pytest.raises(error, match=message), checkpoint([1, 2, 3], name="l", store=store) as loop:  # noqa: PT012
+    with pytest.raises(error, match=message), checkpoint([1, 2, 3], name="l", store=store) as loop:
         for number in loop:
             if number == 2:
                 loop.state["x"] = value

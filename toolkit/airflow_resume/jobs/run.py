@@ -172,6 +172,7 @@ class JobRun:
         self._record = record
         self._check_inputs()
         self._save(claim=self._attempt.claim(self._now()))
+        self._mirror()
 
     def _adopt_mirrored(self) -> JobRecord | None:
         """The id that Airflow's own mixin saved, when the task was upgraded to ours between two attempts."""
@@ -311,8 +312,12 @@ class JobRun:
         except errors.ResumeError:
             self._see_to_orphan(external_id)
             raise
-        if self._mirror_key is not None:
-            self._store.set(self._mirror_key, external_id)
+        self._mirror()
+
+    def _mirror(self) -> None:
+        """Leave the id where Airflow's own mixin looks for it, so that a downgrade in mid-run finds the job."""
+        if self._mirror_key is not None and self._known.id is not None:
+            self._store.set(self._mirror_key, self._known.id)
 
     def _see_to_orphan(self, external_id: JsonValue) -> None:
         """Cancel a job whose id could not be saved, unless another attempt finds it, or has it already."""

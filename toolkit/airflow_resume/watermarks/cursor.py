@@ -39,9 +39,7 @@ def _from_text(text: str, what: str) -> datetime:
         # Python 3.10 does not read the Z.
         return datetime.fromisoformat(text[:-1] + "+00:00" if text.endswith(("Z", "z")) else text)
     except ValueError as error:
-        raise CursorTypeError(
-            f"{what} is {text!r}, which is not a time in ISO 8601 such as 2026-01-01T00:00:00Z"
-        ) from error
+        raise CursorTypeError(f"{what} is {text!r}, which is not ISO 8601 such as 2026-01-01T00:00:00Z") from error
 
 
 class Cursor:

@@ -176,18 +176,24 @@ class Watermark:
         return cast("F", wrapper)
 
     def _wrapper(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        place = _place_of_window(function)
+
         @functools.wraps(function)
         def load(*args: Any, **kwargs: Any) -> Any:
             with self.open() as window:
-                return function(*args, window=window, **kwargs)
+                args, kwargs = place(args, kwargs, window)
+                return function(*args, **kwargs)
 
         return load
 
     def _async_wrapper(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        place = _place_of_window(function)
+
         @functools.wraps(function)
         async def load(*args: Any, **kwargs: Any) -> Any:
             with self.open() as window:
-                return await function(*args, window=window, **kwargs)
+                args, kwargs = place(args, kwargs, window)
+                return await function(*args, **kwargs)
 
         return load
 
@@ -351,6 +357,21 @@ class Watermark:
                 "history": history,
             }
         )
+
+
+_Arguments = tuple[tuple[Any, ...], dict[str, Any]]
+
+
+def _place_of_window(function: Callable[..., Any]) -> Callable[[tuple[Any, ...], dict[str, Any], Window], _Arguments]:
+    """Put the window where the function has it, among arguments that were given without it."""
+    index = list(inspect.signature(function).parameters).index("window")
+
+    def place(args: tuple[Any, ...], kwargs: dict[str, Any], window: Window) -> _Arguments:
+        if index < len(args):
+            return (*args[:index], window, *args[index:]), kwargs
+        return args, {**kwargs, "window": window}
+
+    return place
 
 
 _EXPLAINED: Mapping[Outcome, str] = {

@@ -1,0 +1,39 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import airflow_resume
+
+
+def modules_after(statement: str) -> set[str]:
+    code = f"import sys; {statement}; print(' '.join(sys.modules))"
+    return set(subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.split())
+
+
+def test_importing_loads_nothing_heavy_that_the_sdk_does_not_load_itself() -> None:
+    before = modules_after("import airflow.sdk")
+    added = modules_after(
+        "import airflow.sdk; from airflow_resume import checkpoint, run_job, watermark; import airflow_resume_mixins"
+    )
+    ours = {name for name in added - before if not name.startswith(("airflow_resume", "airflow.sdk."))}
+    assert not {name for name in ours if name.split(".")[0] in {"sqlalchemy", "pytest", "_pytest", "httpx"}}
+    assert len(ours) < 5, ours
+
+
+def test_every_public_name_is_there_and_sorted_and_there_are_few() -> None:
+    names = airflow_resume.__all__
+    assert names == sorted(names)
+    assert len(names) <= 15
+    assert all(getattr(airflow_resume, name) is not None for name in names)
+    assert set(names) <= set(dir(airflow_resume))
+
+
+def test_every_error_explains_itself_without_a_message() -> None:
+    from airflow_resume import errors
+
+    kinds = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, errors.ResumeError)]
+    assert len(kinds) > 20
+    for kind in kinds:
+        assert str(kind()).endswith((".", "+.")), kind
+        assert str(kind("more")) == "more"

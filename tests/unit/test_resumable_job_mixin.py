@@ -1,0 +1,194 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from airflow.sdk import BaseOperator
+from airflow.sdk import ResumableJobMixin as AirflowResumableJobMixin
+from crashing import World, explore
+from fake_jobs import CancellableJobs
+
+from airflow_resume import JobStatus, ResumePolicy
+from airflow_resume.errors import LostSubmissionError, NoStateStoreError
+from airflow_resume_mixins import ResumableJobMixin
+
+KEY = "resume.job.job"
+
+
+class Train(ResumableJobMixin, BaseOperator):
+    """The least an operator needs."""
+
+    jobs: CancellableJobs
+
+    def execute(self, context: Any) -> Any:
+        return self.execute_resumable(context)
+
+    def submit_job(self, context: Any) -> Any:
+        assert self.submission_token is not None
+        return self.jobs.submit(self.submission_token)
+
+    def get_job_status(self, external_id: Any, context: Any) -> str:
+        return self.jobs.status(external_id).value
+
+    def is_job_active(self, status: str) -> bool:
+        return status == "active"
+
+    def is_job_succeeded(self, status: str) -> bool:
+        return status == "succeeded"
+
+
+class FindingTrain(Train):
+    def find_job(self, token: str, context: Any) -> Any:
+        return self.jobs.find(token)
+
+    def get_job_result(self, external_id: Any, context: Any) -> Any:
+        return self.jobs.result(external_id)
+
+
+def operator(kind: type[Train], jobs: CancellableJobs, **options: Any) -> Train:
+    made = kind(task_id="train", resume_policy=ResumePolicy(), **options)
+    object.__setattr__(made, "jobs", jobs)
+    return made
+
+
+def execute(made: Any, context: Any) -> Any:
+    return made.execute_resumable(context)
+
+
+def test_one_job_and_one_result_whenever_the_attempts_die() -> None:
+    def make_world() -> World:
+        world = World()
+        world.__dict__["jobs"] = CancellableJobs(world.life, active_for=0)
+        return world
+
+    def attempt(world: World, context: Any) -> Any:
+        return execute(operator(FindingTrain, world.__dict__["jobs"]), context)
+
+    def oracle(world: World, result: Any) -> None:
+        assert len(world.__dict__["jobs"].jobs) == 1
+        assert result == {"rows": 7, "job": 0}
+        assert world.task_values["remote_job_id"] == 0
+
+    assert explore(make_world, attempt, oracle) > 50
+
+
+def test_the_attributes_tell_the_job_that_is_really_its_own_on_every_path() -> None:
+    world, jobs = World(), CancellableJobs(active_for=0)
+    for _ in range(2):
+        made = operator(FindingTrain, jobs)
+        execute(made, world.attempt())
+        assert (made.external_id, made.generation, made.submission_token) == (0, 1, jobs.jobs[0].token)
+
+
+def test_without_hooks_for_them_the_result_is_the_id_and_a_lost_submission_is_named() -> None:
+    jobs = CancellableJobs(active_for=0)
+    assert execute(operator(Train, jobs), World().attempt()) == 0
+    world = World()
+    context = world.attempt()
+    context["task_state_store"].life.armed = {3}
+    with pytest.raises(BaseException, match="before set"):
+        execute(operator(Train, jobs), context)
+    with pytest.raises(LostSubmissionError, match="find"):
+        execute(operator(Train, jobs), world.attempt())
+
+
+def test_an_id_that_airflows_mixin_saved_is_adopted_and_ours_is_left_for_it() -> None:
+    world, jobs = World(), CancellableJobs(active_for=0)
+    jobs.submit("by Airflow's mixin")
+    world.task_values["remote_job_id"] = 0
+    assert execute(operator(FindingTrain, jobs), world.attempt())["job"] == 0
+    assert len(jobs.jobs) == 1
+
+
+def test_not_durable_submits_in_every_attempt_and_leaves_no_record() -> None:
+    world, jobs = World(), CancellableJobs(active_for=0)
+    execute(operator(FindingTrain, jobs), world.attempt())
+    execute(operator(FindingTrain, jobs, durable=False), world.attempt())
+    assert len(jobs.jobs) == 2
+    assert world.task_values == {}
+
+
+def test_a_context_without_a_store_submits_nothing() -> None:
+    jobs = CancellableJobs()
+    with pytest.raises(NoStateStoreError):
+        execute(operator(Train, jobs), {})
+    assert jobs.jobs == []
+
+
+@pytest.mark.parametrize(
+    ("said", "status"),
+    [
+        ("active", JobStatus.ACTIVE),
+        ("succeeded", JobStatus.SUCCEEDED),
+        ("FAILED", JobStatus.FAILED),
+        ("Killed", JobStatus.FAILED),
+        ("recovering", JobStatus.UNKNOWN),
+        ("whatever", JobStatus.UNKNOWN),
+        (None, JobStatus.UNKNOWN),
+    ],
+)
+def test_a_status_is_failed_only_by_a_word_for_it(said: Any, status: JobStatus) -> None:
+    from airflow_resume_mixins.resumable_job import OperatorJobs
+
+    made = operator(Train, CancellableJobs())
+    object.__setattr__(made, "get_job_status", lambda _id, _context: said)
+    assert OperatorJobs(made, {}).status(0) is status  # type: ignore[arg-type]
+
+
+class ProviderOperator(AirflowResumableJobMixin, BaseOperator):
+    """Of the shape of a provider operator that uses Airflow's mixin; it has its own way of waiting."""
+
+    external_id_key = "batch_id"
+    killed = waited = 0
+    jobs: CancellableJobs
+
+    def execute(self, context: Any) -> Any:
+        return self.execute_resumable(context)
+
+    def submit_job(self, context: Any) -> Any:
+        return self.jobs.submit("no token")
+
+    def get_job_status(self, external_id: Any, context: Any) -> str:
+        return self.jobs.status(external_id).value
+
+    def is_job_active(self, status: str) -> bool:
+        return status == "active"
+
+    def is_job_succeeded(self, status: str) -> bool:
+        return status == "succeeded"
+
+    def poll_until_complete(self, external_id: Any, context: Any) -> None:
+        object.__setattr__(self, "waited", self.waited + 1)
+
+    def get_job_result(self, external_id: Any, context: Any) -> Any:
+        return f"batch {external_id}"
+
+    def on_kill(self) -> None:
+        object.__setattr__(self, "killed", self.killed + 1)
+
+
+class Wrapped(ResumableJobMixin, ProviderOperator):
+    """The one line."""
+
+
+def test_a_wrapped_provider_operator_keeps_its_own_hooks() -> None:
+    made = Wrapped(task_id="batch")
+    object.__setattr__(made, "jobs", CancellableJobs(active_for=1))
+    world = World()
+    assert execute(made, world.attempt()) == "batch 0"
+    assert made.waited == 1
+    assert world.task_values["batch_id"] == 0
+    made.on_kill()
+    assert made.killed == 1
+
+
+def test_batch_id_zero_is_reconnected_with_ours_and_submitted_twice_with_airflows() -> None:
+    counts = {}
+    for kind in (Wrapped, ProviderOperator):
+        world, jobs = World(), CancellableJobs(active_for=0)
+        for _ in range(2):
+            made = kind(task_id="batch")
+            object.__setattr__(made, "jobs", jobs)
+            execute(made, world.attempt())
+        counts[kind] = len(jobs.jobs)
+    assert counts == {Wrapped: 1, ProviderOperator: 2}
