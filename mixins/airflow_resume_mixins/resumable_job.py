@@ -59,6 +59,7 @@ class ResumableJobMixin(AirflowResumableJobMixin):
     generation: int | None = None
 
     if TYPE_CHECKING:
+        log: Any  # Airflow's mixin and its BaseOperator declare it differently
         submission_is_idempotent: bool
         job_not_found: ErrorMatch
         transient_errors: ErrorMatch

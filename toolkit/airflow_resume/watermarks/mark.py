@@ -15,7 +15,7 @@ import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast, get_args, overload
 from uuid import uuid4
 
 from airflow_resume import values
@@ -131,6 +131,10 @@ class Watermark:
 
     # --- decorating -------------------------------------------------------------------------------------------
 
+    @overload
+    def task(self, function: Callable[..., Any], /) -> Any: ...
+    @overload
+    def task(self, function: None = None, /, **options: Any) -> Callable[[Callable[..., Any]], Any]: ...
     def task(self, function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
         """`@task` with the asset in `inlets` and `outlets`, one instance at a time, over `@` this watermark.
 

@@ -1,0 +1,86 @@
+"""What the example Dags talk to: a flights API with a warehouse, and a job service, both on loopback."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+
+ROWS_A_PAGE = 5_000
+
+
+class Service:
+    """A JSON service at the URL in an environment variable."""
+
+    def __init__(self, variable: str, *, label: str) -> None:
+        self._variable = variable
+        self._label = label
+
+    def call(self, method: str, path: str, *, json: Any = None, **query: Any) -> Any:
+        """The decoded answer.
+
+        Raises:
+            httpx.HTTPError: there was none, or it was an error.
+        """
+        answer = httpx.request(
+            method,
+            os.environ[self._variable] + path,
+            json=json,
+            params={name: value for name, value in query.items() if value is not None},
+            headers={"X-Run-Label": self._label},
+            timeout=90,
+            trust_env=False,  # a proxy for the internet is none for loopback
+        )
+        return answer.raise_for_status().json()
+
+
+class Flights(Service):
+    """The flights of 2013, page by page, and a table in a warehouse to load them into."""
+
+    def page(self, token: str | None, **hours: str) -> dict[str, Any]:
+        """A page, `{"items": [...], "next": token or None}`; of certain `hours` (`since`, or `from` and `to`)."""
+        return self.call("GET", "/flights", token=token, limit=ROWS_A_PAGE, **hours)  # type: ignore[no-any-return]
+
+    def pages(self, **hours: str) -> Iterator[list[dict[str, Any]]]:
+        """The rows of all pages, a list for each."""
+        token = None
+        while True:
+            page = self.page(token, **hours)
+            yield page["items"]
+            if (token := page["next"]) is None:
+                return
+
+    def load(self, rows: list[dict[str, Any]], *, batch: str | None = None) -> None:
+        """Append rows to the table; with a batch, in place of what that batch has loaded before."""
+        self.call("POST", f"/warehouse/{self._label}", json={"rows": rows, "batch": batch})
+
+    def now(self) -> str:
+        """The time by the clock of the source."""
+        return self.call("GET", "/clock")["now"]  # type: ignore[no-any-return]
+
+
+class Jobs(Service):
+    """The job service."""
+
+    def submit(self, token: str | None = None) -> int:
+        """Start a job, and return its id."""
+        body = {"token": token, "seconds": float(os.environ.get("JOB_SECONDS", "8"))}
+        return self.call("POST", "/jobs", json=body)["id"]  # type: ignore[no-any-return]
+
+    def find(self, token: str) -> int | None:
+        """The id of the job with this token, if there is one."""
+        return next((job["id"] for job in self.call("GET", "/jobs", token=token)), None)
+
+    def status(self, job_id: int) -> str:
+        """RUNNING, SUCCEEDED, FAILED or CANCELLED."""
+        return self.call("GET", f"/jobs/{job_id}")["status"]  # type: ignore[no-any-return]
+
+    def result(self, job_id: int) -> dict[str, float]:
+        """The mean arrival delay of each carrier, in minutes."""
+        return self.call("GET", f"/jobs/{job_id}/result")  # type: ignore[no-any-return]
+
+    def cancel(self, job_id: int) -> None:
+        """End the job."""
+        self.call("DELETE", f"/jobs/{job_id}")

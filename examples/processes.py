@@ -1,0 +1,214 @@
+"""Processes that are started together and stopped together, with everything that they started.
+
+Airflow's processes fork others, into sessions of their own, and rename themselves; a task whose supervisor
+was killed is nobody's child any more. What all of them keep is the environment, so each family has a mark in
+it, and whoever carries the mark, or descends from one who does, is a member.
+
+Theory of operation: `stop` asks the started processes to end, then kills members until none is left. In case
+the process that should call it is killed itself, a guard (this file run as a program) waits at the other end
+of a pipe; when the pipe closes, it kills the members.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from signal import SIGTERM
+
+import psutil
+
+_MARK = "PROCESS_FAMILY"
+_GLANCE = 0.02
+
+
+class ProcessEndedError(RuntimeError):
+    """A process that should run has ended."""
+
+    def __init__(self, name: str, code: int, last_lines: str) -> None:
+        super().__init__(f"{name} ended with code {code}. The end of its log:\n{last_lines}")
+        self.name = name
+        self.code = code
+        self.last_lines = last_lines
+
+
+class SurvivorsError(RuntimeError):
+    """Some processes could not be ended."""
+
+    def __init__(self, survivors: Iterable[psutil.Process]) -> None:
+        super().__init__(f"still alive: {', '.join(map(str, survivors))}")
+
+
+class ProcessFamily:
+    """Processes with an environment in common, each in a session of its own, so that Ctrl-C misses them.
+
+    Args:
+        environment: All of their environment.
+        logs: The folder for what they print, a file for each.
+    """
+
+    def __init__(self, environment: Mapping[str, str], *, logs: Path) -> None:
+        self._mark = uuid.uuid4().hex
+        # Without SPT_NOENV, a process that renames itself overwrites its environment, and so the mark.
+        self._environment = {**environment, _MARK: self._mark, "SPT_NOENV": "1"}
+        self._logs = logs
+        self._started: dict[str, subprocess.Popen[bytes]] = {}
+        self._guard: subprocess.Popen[bytes] | None = None
+
+    def start(self, name: str, command: Sequence[str]) -> None:
+        """Start a process that should run until `stop`."""
+        if self._guard is None:
+            self._guard = _start_guard(self._mark)
+            atexit.register(self.stop)
+        self._logs.mkdir(parents=True, exist_ok=True)
+        with self._log(name).open("wb") as log:
+            self._started[name] = subprocess.Popen(
+                command,
+                env=self._environment,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+
+    def run(self, name: str, command: Sequence[str]) -> None:
+        """Start a process and wait for its success.
+
+        Raises:
+            ProcessEndedError: If it fails.
+        """
+        self.start(name, command)
+        code = self._started[name].wait()
+        if code != 0:
+            raise self._ended(name, code)
+        del self._started[name]
+
+    def check(self) -> None:
+        """Make sure that all started processes run.
+
+        Raises:
+            ProcessEndedError: If one does not.
+        """
+        for name, process in self._started.items():
+            code = process.poll()
+            if code is not None:
+                raise self._ended(name, code)
+
+    def members(self) -> set[psutil.Process]:
+        """Everyone in the family who is alive."""
+        return _members(self._mark)
+
+    def stop(self, *, patience: float = 2.0) -> None:
+        """End every member, and reap. It may be called again, also after it was interrupted.
+
+        Args:
+            patience: Seconds between asking and killing.
+
+        Raises:
+            SurvivorsError: If some cannot be ended.
+        """
+        known = self.members()
+        for process in self._running():
+            os.killpg(process.pid, SIGTERM)
+        _wait_until(lambda: not self._running(), patience)
+        _kill_all(self._mark, known)
+        for process in self._started.values():
+            process.wait()
+        self._started.clear()
+        self._dismiss_guard()
+        atexit.unregister(self.stop)
+
+    def _running(self) -> list[subprocess.Popen[bytes]]:
+        return [process for process in self._started.values() if process.poll() is None]
+
+    def _dismiss_guard(self) -> None:
+        if self._guard is not None:
+            self._guard.communicate()
+            self._guard = None
+
+    def _log(self, name: str) -> Path:
+        return self._logs / f"{name}.log"
+
+    def _ended(self, name: str, code: int) -> ProcessEndedError:
+        lines = self._log(name).read_text(errors="replace").splitlines()
+        return ProcessEndedError(name, code, "\n".join(lines[-30:]))
+
+
+def kill(processes: Iterable[psutil.Process]) -> None:
+    """SIGKILL processes; one that is gone already is fine."""
+    for process in processes:
+        with suppress(psutil.NoSuchProcess):
+            process.kill()
+
+
+def descendants(process: psutil.Process) -> list[psutil.Process]:
+    """The living children of a process, and theirs."""
+    with suppress(psutil.NoSuchProcess):
+        return process.children(recursive=True)
+    return []
+
+
+def _members(mark: str) -> set[psutil.Process]:
+    marked = [process for process in psutil.process_iter() if _environment(process).get(_MARK) == mark]
+    return {member for process in marked for member in (process, *descendants(process))}
+
+
+def _environment(process: psutil.Process) -> Mapping[str, str]:
+    # Other people's processes do not show theirs, and those which have ended have none.
+    with suppress(psutil.Error, OSError):
+        return process.environ()
+    return {}
+
+
+def _kill_all(mark: str, known: Iterable[psutil.Process] = (), *, patience: float = 10.0) -> None:
+    # A member may start another while it is being killed: look until a look finds none.
+    deadline = time.monotonic() + patience
+    targets = {*known, *_members(mark)}
+    while targets := _alive(targets):
+        if time.monotonic() > deadline:
+            raise SurvivorsError(targets)
+        kill(targets)
+        _wait_until(partial(_none_alive, targets), 0.5)
+        targets |= _members(mark)
+
+
+def _alive(processes: Iterable[psutil.Process]) -> set[psutil.Process]:
+    return {process for process in processes if _is_alive(process)}
+
+
+def _none_alive(processes: Iterable[psutil.Process]) -> bool:
+    return not any(map(_is_alive, processes))
+
+
+def _is_alive(process: psutil.Process) -> bool:
+    # A zombie has ended; reaping it is up to its parent.
+    with suppress(psutil.NoSuchProcess):
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    return False
+
+
+def _wait_until(condition: Callable[[], bool], timeout: float) -> None:
+    deadline = time.monotonic() + timeout
+    while not condition() and time.monotonic() < deadline:
+        time.sleep(_GLANCE)
+
+
+def _start_guard(mark: str) -> subprocess.Popen[bytes]:
+    return subprocess.Popen([sys.executable, __file__, mark], stdin=subprocess.PIPE, start_new_session=True)
+
+
+def _stand_guard(mark: str) -> None:
+    # The pipe closes when the family's owner closes it, or is gone.
+    sys.stdin.read()
+    _kill_all(mark)
+
+
+if __name__ == "__main__":
+    _stand_guard(sys.argv[1])

@@ -1,0 +1,154 @@
+"""Run the example Dags, kill their tasks with SIGKILL in the middle, and count what came of it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from clients import ROWS_A_PAGE
+from stage import GLANCE, Stage
+
+Say = Callable[[str], None]
+
+ALL_FLIGHTS, CARRIERS = 336_776, 16
+HELD_PAGE, HELD_CHUNK = 30, 8
+"""The load of a page, or of a chunk of the second window, at which the task is killed: done, but not answered."""
+CLOCK = ("2013-05-01T12:30:00+00:00", "2013-09-01T12:30:00+00:00", "2014-01-02T00:00:00+00:00")
+"""The time by the source's clock at each of the three runs. Half past twelve: half the flights of that hour are in."""
+RUN_SECONDS = 120
+
+
+@dataclass(kw_only=True)
+class Outcome:
+    """What came of a scenario: numbers to show, and promises that were broken."""
+
+    numbers: dict[str, Any] = field(default_factory=dict)
+    broken: list[str] = field(default_factory=list)
+
+    def promise(self, what: str, *, kept: bool) -> None:
+        """Remember a promise that was not kept."""
+        if not kept:
+            self.broken.append(what)
+
+
+def one_job(stage: Stage, prefix: str, say: Say) -> Outcome:
+    """Kill the task while its submit is being answered, and again while it waits for the job."""
+    dag_id, airflow = f"{prefix}one_job", stage.airflow
+    hold = stage.hold(stage.jobs, label=dag_id, path_prefix="/jobs")
+    run_id = airflow.trigger(dag_id)
+    hold.wait()
+    say(
+        f"{dag_id}: the job is submitted, the task does not know yet: kill -9 {airflow.kill_task(dag_id, run_id, 'run')}"
+    )
+    _wait_for_try(stage, dag_id, run_id, 2)
+    time.sleep(1.5)
+    say(f"{dag_id}: try 2 waits for the job: kill -9 {airflow.kill_task(dag_id, run_id, 'run')}")
+    state = airflow.wait_for_run(dag_id, run_id, timeout=RUN_SECONDS)
+    say(f"{dag_id}: {state}")
+    jobs = stage.jobs.call("GET", "/stats", label=dag_id)
+    result = _xcom(stage, dag_id, run_id)
+    outcome = Outcome(
+        numbers={
+            "attempts": _attempts(stage, dag_id, run_id),
+            "jobs_submitted": jobs["submitted"],
+            "jobs_alive_twice": max(0, jobs["max_alive"] - 1),
+            "result_returned": bool(result) and len(result) == CARRIERS,
+        }
+    )
+    outcome.promise("the run succeeds", kept=state == "success")
+    outcome.promise("three attempts: it was killed twice", kept=outcome.numbers["attempts"] == 3)
+    outcome.promise("one job is submitted", kept=jobs["submitted"] == 1)
+    outcome.promise("never two jobs are alive", kept=jobs["max_alive"] == 1)
+    outcome.promise("the job's result is returned", kept=outcome.numbers["result_returned"])
+    return outcome
+
+
+def every_page(stage: Stage, prefix: str, say: Say) -> Outcome:
+    """Kill the task when a page is loaded and the task does not know yet."""
+    dag_id, airflow = f"{prefix}every_page", stage.airflow
+    hold = stage.hold(stage.flights, label=dag_id, path_prefix="/warehouse/", nth=HELD_PAGE)
+    run_id = airflow.trigger(dag_id)
+    hold.wait()
+    killed = airflow.kill_task(dag_id, run_id, "run")
+    say(f"{dag_id}: page {HELD_PAGE} is loaded, the task does not know yet: kill -9 {killed}")
+    state = airflow.wait_for_run(dag_id, run_id, timeout=RUN_SECONDS)
+    asked = stage.flights.call("GET", "/stats")[dag_id]
+    audit = stage.flights.call("GET", f"/warehouse/{dag_id}/audit")
+    say(f"{dag_id}: {state}")
+    pages = -(-ALL_FLIGHTS // ROWS_A_PAGE)
+    outcome = Outcome(
+        numbers={
+            "attempts": _attempts(stage, dag_id, run_id),
+            "pages_requested": asked["page_requests"],
+            "pages_there_are": pages,
+            **audit,
+            "result_returned": _xcom(stage, dag_id, run_id) == ALL_FLIGHTS,
+        }
+    )
+    outcome.promise("the run succeeds", kept=state == "success")
+    outcome.promise("two attempts: it was killed once", kept=outcome.numbers["attempts"] == 2)
+    outcome.promise("at most the page in hand is fetched twice", kept=asked["page_requests"] <= pages + 1)
+    _promise_rows(outcome)
+    outcome.promise("the number of rows is returned", kept=outcome.numbers["result_returned"])
+    return outcome
+
+
+def what_is_new(stage: Stage, prefix: str, say: Say) -> Outcome:
+    """Three runs, while flights keep arriving; kill the task in the middle of the second window."""
+    dag_id, airflow = f"{prefix}what_is_new", stage.airflow
+    states, attempts = [], 0
+    for number, now in enumerate(CLOCK, start=1):
+        stage.arrivals.call("POST", "/clock", json={"now": now})
+        hold = (
+            stage.hold(stage.arrivals, label=dag_id, path_prefix="/warehouse/", nth=HELD_CHUNK) if number == 2 else None
+        )
+        run_id = airflow.trigger(dag_id)
+        if hold is not None:
+            hold.wait()
+            killed = airflow.kill_task(dag_id, run_id, "run")
+            say(f"{dag_id}: run 2, a third of the window is loaded: kill -9 {killed}")
+        states.append(airflow.wait_for_run(dag_id, run_id, timeout=RUN_SECONDS))
+        attempts += _attempts(stage, dag_id, run_id)
+        say(f"{dag_id}: run {number} {states[-1]}")
+    outcome = Outcome(numbers={"attempts": attempts, **stage.arrivals.call("GET", f"/warehouse/{dag_id}/audit")})
+    outcome.promise("the runs succeed", kept=states == ["success"] * 3)
+    outcome.promise("four attempts of three runs: one was killed", kept=attempts == 4)
+    _promise_rows(outcome)
+    return outcome
+
+
+def _promise_rows(outcome: Outcome) -> None:
+    numbers = outcome.numbers
+    outcome.promise("no row is lost", kept=numbers["rows_lost"] == 0)
+    outcome.promise("no row is duplicated", kept=numbers["rows_duplicated"] == 0)
+    outcome.promise("every row is loaded", kept=numbers["rows_loaded"] == ALL_FLIGHTS)
+
+
+def _wait_for_try(stage: Stage, dag_id: str, run_id: str, number: int, seconds: float = 60) -> None:
+    for found in _glances(stage, dag_id, run_id, seconds):
+        if found["try_number"] == number and found["state"] == "running" and found["pid"]:
+            return
+    raise TimeoutError(f"try {number} of {dag_id} did not start within {seconds:.0f} s")
+
+
+def _glances(stage: Stage, dag_id: str, run_id: str, seconds: float) -> Iterator[dict[str, Any]]:
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        yield stage.airflow.task_instance(dag_id, run_id, "run")
+        time.sleep(GLANCE)
+
+
+def _attempts(stage: Stage, dag_id: str, run_id: str) -> int:
+    return int(stage.airflow.task_instance(dag_id, run_id, "run")["try_number"])
+
+
+def _xcom(stage: Stage, dag_id: str, run_id: str) -> Any:
+    """What the task returned; None when there is nothing."""
+    from airflow_client import AirflowApiError
+
+    try:
+        return stage.airflow.xcom(dag_id, run_id, "run")
+    except AirflowApiError:
+        return None

@@ -1,0 +1,125 @@
+"""Everything the example Dags need, started and ended together: a real Airflow, two flights services, a job service.
+
+There are two flights services because the source of the increments has a clock that is set while it runs.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from clients import Service
+from local_airflow import LocalAirflow
+from processes import ProcessFamily
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+EXAMPLES = Path(__file__).parent
+GLANCE = 0.05
+"""Seconds between two looks at something that is about to happen."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hold:
+    """A request of a task that is carried out, but whose reply is withheld: the moment to kill the task at."""
+
+    service: Service
+    id: int
+
+    def wait(self, *, seconds: float = 90) -> None:
+        """Return when the request was carried out.
+
+        Raises:
+            TimeoutError: it was not, in time.
+        """
+        deadline = time.monotonic() + seconds
+        while not self.service.call("GET", f"/holds/{self.id}")["reached"]:
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"the request to kill the task at was not made within {seconds:.0f} s")
+            time.sleep(GLANCE)
+
+
+class Stage:
+    """Start with `with`; everything has ended when the block is left.
+
+    Args:
+        home: an empty folder for all files.
+        dags: the Dag files to run.
+        port: of Airflow's UI; a free one by default.
+        job_seconds: how long a job of the job service takes.
+        progress: told about each step.
+    """
+
+    def __init__(
+        self,
+        home: Path,
+        *,
+        dags: Path = EXAMPLES / "dags",
+        port: int | None = None,
+        job_seconds: float = 8,
+        progress: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        self._home = home
+        self._progress = progress
+        self._ports = {name: home / f"{name}.port" for name in ("flights", "arrivals", "jobs")}
+        self._services = ProcessFamily(dict(os.environ), logs=home / "logs-of-services")
+        # Airflow takes over this process's environment when it starts; by then the services' URLs are in it.
+        self.airflow = LocalAirflow(home / "airflow", dags, env={"JOB_SECONDS": str(job_seconds)}, port=port)
+        self.flights = Service("FLIGHTS_URL", label="stage")
+        self.arrivals = Service("ARRIVALS_URL", label="stage")
+        self.jobs = Service("JOBS_URL", label="stage")
+
+    def __enter__(self) -> Self:
+        try:
+            self._start()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def _start(self) -> None:
+        self._progress("starting the flights services and the job service")
+        for name in ("flights", "arrivals"):
+            self._serve(name, "flights_service.py", "--database", str(self._home / f"{name}.db"))
+        self._serve("jobs", "job_service.py", "--folder", str(self._home / "jobs"))
+        for name, port in self._ports.items():
+            url = f"http://127.0.0.1:{self._port(name, port)}"
+            os.environ[f"{name.upper()}_URL"] = url
+        self.airflow.start(self._progress)
+
+    def _serve(self, name: str, script: str, *arguments: str) -> None:
+        command = [sys.executable, str(EXAMPLES / script), "--port", "0", "--port-file", str(self._ports[name])]
+        self._services.start(name, [*command, *arguments])
+
+    def _port(self, name: str, file: Path) -> int:
+        deadline = time.monotonic() + 60
+        while not file.exists():
+            self._services.check()
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"the {name} service did not start within a minute")
+            time.sleep(GLANCE)
+        return int(file.read_text())
+
+    def stop(self) -> None:
+        """End everything. Idempotent."""
+        try:
+            self.airflow.stop()
+        finally:
+            self._services.stop()
+
+    def hold(self, service: Service, *, label: str, path_prefix: str, nth: int = 1) -> Hold:
+        """Withhold the reply to the nth POST of `label` to a path from now on."""
+        body = {"label": label, "path_prefix": path_prefix, "nth": nth, "method": "POST"}
+        return Hold(service=service, id=service.call("POST", "/holds", json=body)["id"])
