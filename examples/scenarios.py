@@ -39,9 +39,8 @@ def one_job(stage: Stage, prefix: str, say: Say) -> Outcome:
     hold = stage.hold(stage.jobs, label=dag_id, path_prefix="/jobs")
     run_id = airflow.trigger(dag_id)
     hold.wait()
-    say(
-        f"{dag_id}: the job is submitted, the task does not know yet: kill -9 {airflow.kill_task(dag_id, run_id, 'run')}"
-    )
+    killed = airflow.kill_task(dag_id, run_id, "run")
+    say(f"{dag_id}: the job is submitted, the task does not know yet: kill -9 {killed}")
     _wait_for_try(stage, dag_id, run_id, 2)
     time.sleep(1.5)
     say(f"{dag_id}: try 2 waits for the job: kill -9 {airflow.kill_task(dag_id, run_id, 'run')}")

@@ -59,7 +59,10 @@ class ResumableJobMixin(AirflowResumableJobMixin):
     generation: int | None = None
 
     if TYPE_CHECKING:
-        log: Any  # Airflow's mixin and its BaseOperator declare it differently
+        # Airflow's mixin and its operators declare it differently, and a subclass of both must not suffer for it.
+        @property
+        def log(self) -> Any: ...  # type: ignore[override]  # pyright: ignore  # noqa: D102, PGH003
+
         submission_is_idempotent: bool
         job_not_found: ErrorMatch
         transient_errors: ErrorMatch

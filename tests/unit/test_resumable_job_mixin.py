@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -8,7 +9,7 @@ from airflow.sdk import ResumableJobMixin as AirflowResumableJobMixin
 from crashing import World, explore
 from fake_jobs import CancellableJobs
 
-from airflow_resume import JobStatus, ResumePolicy
+from airflow_resume import JobStatus, PollPolicy, ResumePolicy
 from airflow_resume.errors import LostSubmissionError, NoStateStoreError
 from airflow_resume_mixins import ResumableJobMixin
 
@@ -172,7 +173,9 @@ class Wrapped(ResumableJobMixin, ProviderOperator):
 
 
 def test_a_wrapped_provider_operator_keeps_its_own_hooks() -> None:
-    made = Wrapped(task_id="batch")
+    made = Wrapped(
+        task_id="batch", resume_policy=ResumePolicy(poll=PollPolicy(interval=timedelta(0), max_interval=timedelta(0)))
+    )
     object.__setattr__(made, "jobs", CancellableJobs(active_for=1))
     world = World()
     assert execute(made, world.attempt()) == "batch 0"

@@ -73,7 +73,7 @@ def delivering(make_source: Callable[[int], Any], count: int, **options: Any) ->
 @pytest.mark.parametrize("durability", ["sync", "async", "exit"])
 @pytest.mark.parametrize("source", SOURCES)
 def test_no_element_is_lost_whenever_the_attempts_die(source: str, durability: str) -> None:
-    count = 4
+    count = 3
 
     def oracle(world: World, _result: object) -> None:
         delivered = [event["n"] for event in world.events]
@@ -88,7 +88,8 @@ def test_no_element_is_lost_whenever_the_attempts_die(source: str, durability: s
         assert world.task_values[KEY]["n"] == count
 
     attempt = delivering(SOURCES[source], count, durability=durability, interval=timedelta(0))
-    assert explore(World, attempt, oracle) > 100
+    double = source in {"tokens", "generator"}  # one of each way to get to a position
+    assert explore(World, attempt, oracle, double=double) >= 10
 
 
 @given(

@@ -1,0 +1,93 @@
+"""Every snippet of the README is run."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from datetime import datetime, timezone
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from crashing import World
+
+README = (Path(__file__).parents[2] / "README.md").read_text()
+SNIPPETS = dict(re.findall(r"<!-- snippet: (\w+) -->\n```python\n(.*?)```", README, re.DOTALL))
+
+
+class Client:
+    """Stands for the job system and the API that the snippets talk to."""
+
+    def __init__(self) -> None:
+        self.tokens: list[str] = []
+
+    def submit(self, *_spec: Any, token: str = "") -> int:
+        self.tokens.append(token or _spec[0])
+        return len(self.tokens) - 1
+
+    def find(self, token: str) -> int | None:
+        return self.tokens.index(token) if token in self.tokens else None
+
+    def status(self, _external_id: int) -> str:
+        return "DONE"
+
+    def result(self, external_id: int) -> str:
+        return f"model {external_id}"
+
+    def orders(self, page_token: int | None) -> dict[str, Any]:
+        number = page_token or 0
+        return {"items": [number], "next_page_token": number + 1 if number < 2 else None}
+
+
+@pytest.fixture
+def world(monkeypatch: pytest.MonkeyPatch) -> World:
+    made = World()
+
+    def context() -> dict[str, Any]:
+        return {**made.attempt(), "outlet_events": defaultdict(lambda: SimpleNamespace(extra={}))}
+
+    monkeypatch.setattr("airflow.sdk.get_current_context", context)
+    return made
+
+
+def run_snippet(name: str, **given: Any) -> dict[str, Any]:
+    namespace: dict[str, Any] = {"__name__": "readme", **given}
+    exec(SNIPPETS[name], namespace)  # noqa: S102  our own README
+    return namespace
+
+
+def test_there_are_no_python_blocks_that_are_not_run() -> None:
+    assert README.count("```python") == len(SNIPPETS) == 4
+
+
+def test_operator(world: World) -> None:
+    client = Client()
+    operator = run_snippet("operator", client=client)["TrainOperator"](task_id="train")
+    assert [operator.execute_resumable(world.attempt()) for _ in range(2)] == ["model 0", "model 0"]
+    assert len(client.tokens) == 1
+
+
+def test_run_job(world: World) -> None:
+    client = Client()
+    train = run_snippet("run_job", client=client)["train"].function
+    assert [train(), train()] == ["model 0", "model 0"]
+    assert len(client.tokens) == 1
+
+
+def test_checkpoint(world: World) -> None:
+    loaded: dict[str, list[int]] = {}
+    ingest = run_snippet("checkpoint", client=Client(), load=lambda items, key: loaded.update({key: list(items)}))
+    assert ingest["ingest"].function() == 3
+    assert list(loaded.values()) == [[0], [1], [2]]
+
+
+def test_watermark(world: World) -> None:
+    replaced: list[tuple[datetime, datetime]] = []
+    snippet = run_snippet(
+        "watermark", query=lambda *_: [], replace=lambda start, end, _rows: replaced.append((start, end))
+    )
+    snippet["load_new"].function()
+    ((start, end),) = replaced
+    assert start == datetime(2026, 1, 1, tzinfo=timezone.utc)
+    assert world.asset_values["resume.watermark.watermark"]["at"] == end.isoformat()
