@@ -1,0 +1,31 @@
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from airflow_settings import airflow_environment
+
+SCRIPT = Path(__file__).parents[1] / "support" / "dag_test.py"
+
+
+def test_the_three_surfaces_work_under_dag_test(tmp_path: Path) -> None:
+    """Its channel works in the caller's thread only: on another one every call would fail."""
+    dags = tmp_path / "dags"
+    dags.mkdir()
+    script = shutil.copy(SCRIPT, dags)  # Airflow knows a Dag only from its Dags folder
+    env = airflow_environment(tmp_path, dags, 1, None)
+    subprocess.run([sys.executable, "-m", "airflow", "db", "migrate"], env=env, check=True, capture_output=True)
+    done = subprocess.run([sys.executable, script], env=env, check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    seen = json.loads(done.stdout.splitlines()[-1])
+    assert seen == {
+        "job": "job-0",
+        "loop": [1, 2, 3],
+        "again": [],
+        "record": 3,
+        "window": "[2026-01-01T00:00:00+00:00, 2026-01-02T00:00:00+00:00)",
+        "state": "success",
+    }

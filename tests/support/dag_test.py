@@ -1,0 +1,49 @@
+"""Run the three surfaces under `dag.test()`, whose supervisor lives in the task's process, and print what they left.
+
+python dag_test.py        in an environment with an AIRFLOW_HOME of its own, and a migrated database
+"""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime, timezone
+from typing import Any
+
+from airflow.sdk import DAG, Asset, get_current_context, task
+
+from airflow_resume import checkpoint, run_job, watermark
+from airflow_resume.watermarks import Window
+
+SEEN: dict[str, Any] = {}
+
+
+class Jobs:
+    def submit(self, _token: str, /) -> str:
+        return "job-0"
+
+    def status(self, _external_id: str, /) -> str:
+        return "SUCCEEDED"
+
+
+mark = watermark(
+    Asset("dag_test"), initial="2026-01-01T00:00:00Z", now=lambda: datetime(2026, 1, 2, tzinfo=timezone.utc)
+)
+
+with DAG("dag_test", schedule=None) as dag:
+
+    @task
+    def surfaces() -> None:
+        SEEN["job"] = run_job(Jobs())
+        SEEN["loop"] = list(checkpoint([1, 2, 3], name="l"))
+        SEEN["again"] = list(checkpoint([1, 2, 3], name="l"))
+        SEEN["record"] = get_current_context()["task_state_store"].get("resume.loop.l")["n"]  # type: ignore[index, call-overload]
+
+    @mark.task
+    def load(window: Window) -> None:
+        SEEN["window"] = str(window)
+
+    surfaces() >> load()
+
+if __name__ == "__main__":
+    SEEN["state"] = str(dag.test().state)
+    print(json.dumps(SEEN))
