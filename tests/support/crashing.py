@@ -102,6 +102,7 @@ class World:
                 try_number=self.try_number,
                 max_tries=self.max_tries,
                 stats_tags={},
+                task=SimpleNamespace(retries=3),
             ),
             "dag_run": SimpleNamespace(clear_number=self.clear_number),
             "task_state_store": Store(self.task_values, self.life),

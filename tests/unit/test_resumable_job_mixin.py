@@ -101,6 +101,15 @@ def test_an_id_that_airflows_mixin_saved_is_adopted_and_ours_is_left_for_it() ->
     assert len(jobs.jobs) == 1
 
 
+def test_an_adopted_id_of_a_task_that_was_cleared_is_not_returned_as_its_result() -> None:
+    """Deleting our record and clearing the task starts over, although the id is still mirrored."""
+    world, jobs = World(), CancellableJobs(active_for=0)
+    execute(operator(FindingTrain, jobs), world.attempt())
+    del world.task_values[KEY]
+    world.clear()
+    assert execute(operator(FindingTrain, jobs), world.attempt())["job"] == 1
+
+
 def test_not_durable_submits_in_every_attempt_and_leaves_no_record() -> None:
     world, jobs = World(), CancellableJobs(active_for=0)
     execute(operator(FindingTrain, jobs), world.attempt())

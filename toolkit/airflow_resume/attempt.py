@@ -82,6 +82,8 @@ class Attempt:
     scope: Scope = Scope()
     try_number: int = 1
     epoch: Epoch = field(default_factory=Epoch)
+    uncleared: Epoch = field(default_factory=Epoch)
+    """What `epoch` would be if the task had never been cleared."""
 
     def claim(self, now: datetime) -> Claim:
         """The claim of this attempt."""
@@ -108,6 +110,11 @@ def current_attempt(context: AnyContext) -> Attempt:
     if ti is None:
         return Attempt()
     map_index = getattr(ti, "map_index", -1)
+    epoch = Epoch(
+        max_tries=getattr(ti, "max_tries", None) or 0,
+        clear_number=getattr(dag_run, "clear_number", None) or 0,
+    )
+    retries = getattr(getattr(ti, "task", None), "retries", None)
     return Attempt(
         scope=Scope(
             dag_id=ti.dag_id,
@@ -116,8 +123,6 @@ def current_attempt(context: AnyContext) -> Attempt:
             map_index=-1 if map_index is None else map_index,
         ),
         try_number=ti.try_number,
-        epoch=Epoch(
-            max_tries=getattr(ti, "max_tries", None) or 0,
-            clear_number=getattr(dag_run, "clear_number", None) or 0,
-        ),
+        epoch=epoch,
+        uncleared=epoch if retries is None else epoch.model_copy(update={"max_tries": retries}),
     )

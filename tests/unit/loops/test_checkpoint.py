@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
-from datetime import timedelta
+from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import pytest
@@ -175,6 +175,24 @@ def test_a_finished_loop_yields_nothing_and_keeps_its_state() -> None:
         assert list(again) == []
         assert again.state == {"last": 2}
         assert again.done
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        {},
+        {"none": None, "zero": 0},
+        {"at": datetime(2026, 1, 1, tzinfo=timezone.utc), "pair": (1, 2)},
+        {"~datetime": "not one"},
+    ],
+)
+def test_any_state_comes_back_as_it_was_an_emptied_one_too(state: dict[str, Any]) -> None:
+    store = MemoryStore()
+    with checkpoint([1, 2], name="l", store=store) as loop:
+        for number in loop:
+            loop.state = {"first": 1} if number == 1 else dict(state)
+    with checkpoint([1, 2], name="l", store=store) as again:
+        assert again.state == state
 
 
 def test_what_the_body_of_the_element_in_hand_did_to_the_state_is_not_saved() -> None:

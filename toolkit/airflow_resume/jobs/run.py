@@ -179,7 +179,10 @@ class JobRun:
         if self._mirror_key is None or (external_id := self._store.get(self._mirror_key)) is None:
             return None
         log.info("Adopting the job %r that was saved under %r", external_id, self._mirror_key)
-        return self._first_record().model_copy(update={"phase": Phase.SUBMITTED, "id": external_id})
+        # Nobody saved when that was; a task that was ever cleared since it was made must do its work again.
+        return self._first_record().model_copy(
+            update={"phase": Phase.SUBMITTED, "id": external_id, "epoch": self._attempt.uncleared}
+        )
 
     def _first_record(self) -> JobRecord:
         return first_generation(

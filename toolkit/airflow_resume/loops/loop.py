@@ -221,7 +221,7 @@ class Checkpoint(Generic[T]):
         """The consumer came back, so the body has finished."""
         if self._writer.failure is not None:
             self._guarded(self._writer.raise_failure)
-        if self.state:
+        if self.state or self._acked_state:
             self._acked_state = self._encoded_state()
         self._position = after
         self._count += 1
@@ -306,7 +306,7 @@ class Checkpoint(Generic[T]):
         self._record = record
         self._position, self._count, self.done = record.pos, record.n, record.done
         self._acked_state = record.state
-        self.state = values.decode(record.state)
+        self.state = {key: values.decode(value) for key, value in record.state.items()}
         self._opened = (slot, LatestWriter(channel_of(store), slot.write, self._monotonic), attempt)
         self._due = self._monotonic() + self._options.interval.total_seconds()
         self._say(opening, found)
