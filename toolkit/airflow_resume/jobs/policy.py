@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Literal, get_args, get_type_hints
+from typing import Literal
 
+from airflow_resume.choices import check_choice
 
-def _check_choices(policy: object) -> None:
-    hints = get_type_hints(type(policy))
-    for each in fields(policy):  # type: ignore[arg-type]
-        choices, value = get_args(hints[each.name]), getattr(policy, each.name)
-        if choices and all(isinstance(choice, str) for choice in choices) and value not in choices:
-            raise ValueError(f"{each.name}={value!r} is not a choice; take one of {', '.join(map(repr, choices))}")
+OnClear = Literal["resubmit", "resume"]
+OnInputChange = Literal["resubmit", "resume", "fail"]
+OnLostSubmission = Literal["fail", "resubmit"]
+OnEndedJob = Literal["resubmit", "fail"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,13 +58,17 @@ class ResumePolicy:
         unknown_timeout: how long a status may stay unknown before the attempt fails. It never leads to a submit.
     """
 
-    on_clear: Literal["resubmit", "resume"] = "resubmit"
-    on_input_change: Literal["resubmit", "resume", "fail"] = "resubmit"
-    on_lost_submission: Literal["fail", "resubmit"] = "fail"
-    on_failed_job: Literal["resubmit", "fail"] = "resubmit"
-    on_gone_job: Literal["resubmit", "fail"] = "resubmit"
+    on_clear: OnClear = "resubmit"
+    on_input_change: OnInputChange = "resubmit"
+    on_lost_submission: OnLostSubmission = "fail"
+    on_failed_job: OnEndedJob = "resubmit"
+    on_gone_job: OnEndedJob = "resubmit"
     poll: PollPolicy = field(default_factory=PollPolicy)
     unknown_timeout: timedelta = timedelta(minutes=10)
 
     def __post_init__(self) -> None:
-        _check_choices(self)
+        check_choice("on_clear", self.on_clear, OnClear)
+        check_choice("on_input_change", self.on_input_change, OnInputChange)
+        check_choice("on_lost_submission", self.on_lost_submission, OnLostSubmission)
+        check_choice("on_failed_job", self.on_failed_job, OnEndedJob)
+        check_choice("on_gone_job", self.on_gone_job, OnEndedJob)

@@ -6,16 +6,19 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
+from airflow_resume import values
 from airflow_resume.attempt import Attempt, Claim, Epoch
+from airflow_resume.errors import InvalidValueError
 from airflow_resume.jobs.decide import JobStatus, Phase
 from airflow_resume.record import Record
-from airflow_resume.values import fingerprint
 
 if TYPE_CHECKING:
     from datetime import datetime
 
 KEY_PREFIX = "resume.job"
 MAX_HISTORY = 20
+MAX_RESULT_BYTES = 4_000
+"""A larger result is not kept in the record; the job system is asked for it again."""
 
 
 class SavedResult(BaseModel):
@@ -24,6 +27,21 @@ class SavedResult(BaseModel):
     model_config = ConfigDict(defer_build=True, frozen=True, extra="allow")
 
     value: Any = None
+
+    @classmethod
+    def of(cls, result: object) -> SavedResult | None:
+        """The result as it is kept; None when it is too large, or not of a kind that can be kept exactly."""
+        encoded = values.encode(result)
+        try:
+            if encoded is not None:
+                values.check(encoded)
+        except InvalidValueError:
+            return None
+        return cls(value=encoded) if len(values.dumps(encoded).encode()) <= MAX_RESULT_BYTES else None
+
+    def decoded(self) -> Any:
+        """The result as it was."""
+        return values.decode(self.value)
 
 
 class Generation(BaseModel):
@@ -95,4 +113,4 @@ def first_generation(
 def submission_token(attempt: Attempt, name: str, generation: int) -> str:
     """A token that is the same in every attempt of one generation, and nowhere else. 32 hexadecimal digits."""
     epoch = [attempt.epoch.max_tries, attempt.epoch.clear_number]
-    return fingerprint([*attempt.scope.identity(), name, epoch, generation], length=32)
+    return values.fingerprint([*attempt.scope.identity(), name, epoch, generation], length=32)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 from airflow_resume import errors, values
 from airflow_resume.attempt import AnyContext, Cleared, utc_now
 from airflow_resume.jobs.decide import Facts, JobStatus, Lookup, Phase, Step, decide
+from airflow_resume.jobs.failure import failure
 from airflow_resume.jobs.policy import ResumePolicy
 from airflow_resume.jobs.poll import Clock, ask_patiently, wait_for_end
 from airflow_resume.jobs.protocol import Jobs, JobsWithResult, JobSystem
@@ -24,9 +25,6 @@ log = logging.getLogger(__name__)
 
 IdT = TypeVar("IdT")
 ResultT = TypeVar("ResultT")
-
-MAX_RESULT_BYTES = 4_000
-"""A larger result is not kept in the record; the job system is asked for it again."""
 
 
 @overload
@@ -341,37 +339,17 @@ class JobRun:
 
     def _fetch_result(self) -> Any:
         result = self._system.result(self._known.id)
-        self._save(phase=Phase.TERMINAL, status=JobStatus.SUCCEEDED, result=_small(result))
+        self._save(phase=Phase.TERMINAL, status=JobStatus.SUCCEEDED, result=SavedResult.of(result))
         return result
 
     def _saved_result(self) -> Any:
         saved = self._known.result
-        return None if saved is None else values.decode(saved.value)
+        return None if saved is None else saved.decoded()
 
     def _failure(self, step: Step) -> errors.JobError:
-        record = self._known
-        job = f"Job {record.id!r} of slot {self._name!r} (generation {record.generation}, token {record.token})"
-        match step:
-            case Step.FAIL_JOB:
-                self._save(phase=Phase.TERMINAL)
-                return errors.JobFailedError(f"{job} ended without success. A retry submits another one.")
-            case Step.FAIL_JOB_FOR_GOOD:
-                self._save(phase=Phase.TERMINAL)
-                return errors.JobFailedForGoodError(
-                    f"{job} ended without success, and the policy is on_failed_job='fail'."
-                )
-            case Step.FAIL_GONE:
-                return errors.JobGoneError(f"{job} is not known any more, and the policy is on_gone_job='fail'.")
-            case Step.FAIL_VANISHED:
-                return errors.JobError(f"{job} vanished while it was waited for. A retry looks again.")
-            case _:
-                return errors.LostSubmissionError(
-                    f"An earlier attempt (try {record.claim.try_number} or before) may have submitted a job of slot"
-                    f" {self._name!r} and died before its id was saved. Look in the job system for a job with token"
-                    f" {record.token}, or one started about then. If there is none, or it was stopped: clear the task."
-                    f" To close this window, give the job system a `find(token)`, or declare"
-                    f" `submission_is_idempotent`; to accept a second job, on_lost_submission='resubmit'."
-                )
+        if step in {Step.FAIL_JOB, Step.FAIL_JOB_FOR_GOOD}:
+            self._save(phase=Phase.TERMINAL)
+        return failure(step, self._known, name=self._name)
 
     def _say(self, step: Step) -> None:
         level = logging.DEBUG if step is Step.ASK_STATUS else logging.INFO
@@ -390,15 +368,3 @@ class JobRun:
             record.token,
             self._attempt.try_number,
         )
-
-
-def _small(result: object) -> SavedResult | None:
-    """The result as it is kept, or None when it is too large or not of a kind that can be kept exactly."""
-    encoded = values.encode(result)
-    try:
-        if encoded is not None:
-            values.check(encoded)
-        size = len(values.dumps(encoded).encode())
-    except (errors.InvalidValueError, TypeError, ValueError):
-        return None
-    return SavedResult(value=encoded) if size <= MAX_RESULT_BYTES else None

@@ -16,11 +16,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from airflow_resume import values
 from airflow_resume.attempt import AnyContext, Attempt, utc_now
 from airflow_resume.channel import LatestWriter
+from airflow_resume.choices import check_choice
 from airflow_resume.errors import LoopError, StoreUnavailableError, SupersededError, UnreadableRecordError
 from airflow_resume.loops.opening import Definition, OnChange, OnClear, Opening, change_error, decide_opening
 from airflow_resume.loops.record import KEY_PREFIX, LoopRecord, Opened
@@ -56,19 +57,11 @@ class Options:
     on_store_error: OnStoreError = "raise"
 
     def __post_init__(self) -> None:
-        for name, choices in _CHOICES.items():
-            if getattr(self, name) not in get_args(choices):
-                allowed = ", ".join(map(repr, get_args(choices)))
-                raise ValueError(f"{name}={getattr(self, name)!r} is not a choice; take one of {allowed}")
-
-
-_CHOICES = {
-    "durability": Durability,
-    "on_clear": OnClear,
-    "on_change": OnChange,
-    "on_unreadable": OnUnreadable,
-    "on_store_error": OnStoreError,
-}
+        check_choice("durability", self.durability, Durability)
+        check_choice("on_clear", self.on_clear, OnClear)
+        check_choice("on_change", self.on_change, OnChange)
+        check_choice("on_unreadable", self.on_unreadable, OnUnreadable)
+        check_choice("on_store_error", self.on_store_error, OnStoreError)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,18 +10,17 @@ somebody else won. Whatever is lost in between leads to reading again, never to 
 from __future__ import annotations
 
 import functools
-import inspect
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast, get_args, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 from uuid import uuid4
 
 from airflow_resume import values
 from airflow_resume.attempt import AnyContext, Attempt, current_attempt, current_context, utc_now
+from airflow_resume.choices import check_choice
 from airflow_resume.errors import (
-    DecoratorOrderError,
     WatermarkChangedError,
     WatermarkError,
     WatermarkLostError,
@@ -30,6 +29,7 @@ from airflow_resume.record import Slot
 from airflow_resume.store import asset_store, channel_of, task_store
 from airflow_resume.watermarks.commit import Mark, Outcome, decide_commit
 from airflow_resume.watermarks.cursor import Cursor, DatetimeCursor
+from airflow_resume.watermarks.decorate import with_window
 from airflow_resume.watermarks.journal import last_entry, write_entry
 from airflow_resume.watermarks.record import (
     MARK_PREFIX,
@@ -114,8 +114,8 @@ class Watermark:
     ) -> None:
         if not (getattr(asset, "name", None) and getattr(asset, "uri", None)):
             raise TypeError(f"watermark() needs an Asset, not {asset!r}")
-        if when_empty not in get_args(WhenEmpty) or on_missing not in get_args(OnMissing):
-            raise ValueError(f"when_empty is one of {get_args(WhenEmpty)}, on_missing one of {get_args(OnMissing)}")
+        check_choice("when_empty", when_empty, WhenEmpty)
+        check_choice("on_missing", on_missing, OnMissing)
         if delay < timedelta(0) or lookback < timedelta(0):
             raise ValueError("delay and lookback are lengths of time, and may not be negative")
         self.asset = asset
@@ -163,43 +163,7 @@ class Watermark:
             DecoratorOrderError: `function` is a task already.
             TypeError: it takes no `window`, or is a generator.
         """
-        if hasattr(function, "override") and hasattr(function, "expand"):
-            raise DecoratorOrderError(
-                f"Turn the two decorators around: @task stands above, the watermark below it, directly over"
-                f" {getattr(function, '__name__', 'the function')}. Or use the watermark's own .task(...)"
-            )
-        signature = inspect.signature(function)
-        if "window" not in signature.parameters:
-            raise TypeError(f"{function.__name__} must take a parameter `window`")
-        if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
-            raise TypeError(f"{function.__name__} is a generator, so there is no telling when its work is done")
-        wrapper = self._async_wrapper(function) if inspect.iscoroutinefunction(function) else self._wrapper(function)
-        # TaskFlow passes what the signature names; the window is ours to pass.
-        others = [parameter for name, parameter in signature.parameters.items() if name != "window"]
-        wrapper.__signature__ = signature.replace(parameters=others)  # type: ignore[attr-defined]
-        return cast("F", wrapper)
-
-    def _wrapper(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        place = _place_of_window(function)
-
-        @functools.wraps(function)
-        def load(*args: Any, **kwargs: Any) -> Any:
-            with self.open() as window:
-                args, kwargs = place(args, kwargs, window)
-                return function(*args, **kwargs)
-
-        return load
-
-    def _async_wrapper(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        place = _place_of_window(function)
-
-        @functools.wraps(function)
-        async def load(*args: Any, **kwargs: Any) -> Any:
-            with self.open() as window:
-                args, kwargs = place(args, kwargs, window)
-                return await function(*args, **kwargs)
-
-        return load
+        return with_window(function, self.open)
 
     # --- one window -------------------------------------------------------------------------------------------
 
@@ -361,21 +325,6 @@ class Watermark:
                 "history": history,
             }
         )
-
-
-_Arguments = tuple[tuple[Any, ...], dict[str, Any]]
-
-
-def _place_of_window(function: Callable[..., Any]) -> Callable[[tuple[Any, ...], dict[str, Any], Window], _Arguments]:
-    """Put the window where the function has it, among arguments that were given without it."""
-    index = list(inspect.signature(function).parameters).index("window")
-
-    def place(args: tuple[Any, ...], kwargs: dict[str, Any], window: Window) -> _Arguments:
-        if index < len(args):
-            return (*args[:index], window, *args[index:]), kwargs
-        return args, {**kwargs, "window": window}
-
-    return place
 
 
 _EXPLAINED: Mapping[Outcome, str] = {
