@@ -16,7 +16,7 @@ from airflow.sdk.bases.operator import BaseOperatorMeta
 from airflow_resume.jobs import JobRun, JobStatus, ResumePolicy
 from airflow_resume.jobs.protocol import classify_word
 from airflow_resume.jobs.record import KEY_PREFIX, JobRecord
-from airflow_resume.store import MemoryStore, task_store
+from airflow_resume.store import MemoryStore, StateStore, task_store
 from airflow_resume.values import make_key
 
 if TYPE_CHECKING:
@@ -41,8 +41,8 @@ class ResumableJobMixin(AirflowResumableJobMixin):
     - `classify_job_status(status) -> JobStatus`: when `is_job_active` and `is_job_succeeded` do not say enough.
     - `job_inputs(context) -> JsonValue`: what the job is made from, see `ResumePolicy.on_input_change`.
     - `poll_until_complete(external_id, context)`: a way of waiting of your own.
-    - `job_not_found`, `transient_errors`, `ambiguous_errors`: exception types or a predicate, see
-      `airflow_resume.jobs.Jobs`.
+    - `job_not_found`, `transient_errors`, `ambiguous_errors`: exception types, or a method that takes the exception,
+      see `airflow_resume.jobs.Jobs`.
 
     `self.submission_token`, `self.external_id` and `self.generation` are set before the hook that needs them.
 
@@ -81,8 +81,10 @@ class ResumableJobMixin(AirflowResumableJobMixin):
         """Fill in the hooks that nobody in the method resolution order has."""
         super().__init_subclass__(**kwargs)
         for name, default in _DEFAULT_HOOKS.items():
-            if getattr(getattr(cls, name), "__isabstractmethod__", False):
-                setattr(cls, name, default)
+            resolved = inspect.getattr_static(cls, name)
+            if resolved is default or getattr(resolved, "__isabstractmethod__", False):
+                # A default that was filled in further up must not hide a hook that stands further down.
+                setattr(cls, name, _concrete(cls, name, default))
 
     def execute_resumable(self, context: Context) -> Any:
         """Submit, or take up what an earlier attempt left; wait; return the result.
@@ -93,12 +95,8 @@ class ResumableJobMixin(AirflowResumableJobMixin):
             SupersededError: another attempt has replaced this one.
             NoStateStoreError: the context has no task state store.
         """
-        store = task_store(context)
-        if not self.durable:
-            store.delete(make_key(KEY_PREFIX, "job"))
-            store.delete(self.external_id_key)
-            store = MemoryStore()
-        inputs = _hook(self, "job_inputs")
+        store = task_store(context) if self.durable else self._forget(context)
+        inputs = getattr(self, "job_inputs", None)
         return JobRun(
             OperatorJobs(self, context),
             policy=self.resume_policy,
@@ -108,6 +106,13 @@ class ResumableJobMixin(AirflowResumableJobMixin):
             mirror_key=self.external_id_key,
             notice=self._take_note,
         ).run()
+
+    def _forget(self, context: Context) -> StateStore:
+        """Not durable: what an attempt with durable=True may have left must not come back later."""
+        if context.get("task_state_store") is not None:
+            task_store(context).delete(make_key(KEY_PREFIX, "job"))
+            task_store(context).delete(self.external_id_key)
+        return MemoryStore()
 
     def _take_note(self, record: JobRecord) -> None:
         self.submission_token, self.external_id, self.generation = record.token, record.id, record.generation
@@ -125,9 +130,13 @@ def _leave_waiting_to_the_engine(_self: object, _external_id: JsonValue, _contex
 _DEFAULT_HOOKS = {"get_job_result": _return_id, "poll_until_complete": _leave_waiting_to_the_engine}
 
 
-def _hook(operator: object, name: str) -> Callable[..., Any] | None:
-    hook = inspect.getattr_static(operator, name, None)
-    return None if hook is None else getattr(operator, name)
+def _concrete(cls: type, name: str, default: Callable[..., Any]) -> Callable[..., Any]:
+    """The first hook in the method resolution order that is neither abstract nor a default."""
+    for base in cls.__mro__:
+        hook = vars(base).get(name)
+        if hook is not None and hook is not default and not getattr(hook, "__isabstractmethod__", False):
+            return hook  # type: ignore[no-any-return]
+    return default
 
 
 class OperatorJobs:
@@ -137,11 +146,11 @@ class OperatorJobs:
         self._operator = operator
         self._context = context
         for ours, theirs in (("find", "find_job"), ("cancel", "cancel_job")):
-            if (hook := _hook(operator, theirs)) is not None:
+            if (hook := getattr(operator, theirs, None)) is not None:
                 setattr(self, ours, lambda value, hook=hook: hook(value, self._context))
         for name in ("submission_is_idempotent", "job_not_found", "transient_errors", "ambiguous_errors"):
-            if (declared := inspect.getattr_static(operator, name, None)) is not None:
-                setattr(self, name, getattr(declared, "__func__", declared))
+            if (declared := getattr(operator, name, None)) is not None:
+                setattr(self, name, declared)
 
     def submit(self, _token: str) -> JsonValue:
         """Submit; the operator has the token as `submission_token`."""
@@ -162,7 +171,7 @@ class OperatorJobs:
     def _classify(self, status: Any) -> JobStatus:
         if isinstance(status, JobStatus):
             return status
-        if (classify := _hook(self._operator, "classify_job_status")) is not None:
+        if (classify := getattr(self._operator, "classify_job_status", None)) is not None:
             return JobStatus(classify(status))
         if self._operator.is_job_active(status):
             return JobStatus.ACTIVE

@@ -24,7 +24,6 @@ def test_the_three_surfaces_work_under_dag_test(tmp_path: Path) -> None:
     assert seen == {
         "job": "job-0",
         "loop": [1, 2, 3],
-        "again": [],
         "record": 3,
         "window": "[2026-01-01T00:00:00+00:00, 2026-01-02T00:00:00+00:00)",
         "state": "success",

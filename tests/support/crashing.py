@@ -48,7 +48,7 @@ class Life:
         self.point(f"after {name}")
 
 
-@dataclass
+@dataclass(eq=False)
 class Store:
     """A store as an attempt sees it: the values outlive it, and once replaced it reads defaults and cannot write."""
 

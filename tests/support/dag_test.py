@@ -35,7 +35,6 @@ with DAG("dag_test", schedule=None) as dag:
     def surfaces() -> None:
         SEEN["job"] = run_job(Jobs())
         SEEN["loop"] = list(checkpoint([1, 2, 3], name="l"))
-        SEEN["again"] = list(checkpoint([1, 2, 3], name="l"))
         SEEN["record"] = get_current_context()["task_state_store"].get("resume.loop.l")["n"]  # type: ignore[index, call-overload]
 
     @mark.task

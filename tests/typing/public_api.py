@@ -53,6 +53,18 @@ with orders.open({}) as window:
     assert_type(window, Window)
 
 
+@orders
+def load(window: Window, table: str) -> int:
+    return len(table) + window.end.hour
+
+
+assert_type(load("t"), int)
+
+
+@orders.task(retries=3)
+def load_task(window: Window) -> None: ...
+
+
 class Train(ResumableJobMixin, BaseOperator):
     def submit_job(self, context: Any) -> int:
         return 0

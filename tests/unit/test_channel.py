@@ -5,12 +5,11 @@ import signal
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import Future
 from typing import Any
 
 import pytest
 
-from airflow_resume.channel import InlineChannel, LatestWriter, ThreadChannel, task_channel
+from airflow_resume.channel import InlineChannel, LatestWriter, Reply, ThreadChannel, task_channel
 
 
 def test_calls_are_made_in_order_on_one_other_thread() -> None:
@@ -81,17 +80,17 @@ class HeldChannel:
     """Makes calls when told to."""
 
     def __init__(self) -> None:
-        self.calls: list[tuple[Callable[[], Any], Future[Any]]] = []
+        self.calls: list[tuple[Callable[[], Any], Reply[Any]]] = []
 
-    def submit(self, call: Callable[[], Any], /) -> Future[Any]:
-        future: Future[Any] = Future()
-        self.calls.append((call, future))
-        return future
+    def submit(self, call: Callable[[], Any], /) -> Reply[Any]:
+        reply: Reply[Any] = Reply()
+        self.calls.append((call, reply))
+        return reply
 
     def go(self) -> None:
-        for call, future in self.calls:
-            future.set_result(call())
-        self.calls.clear()
+        while self.calls:
+            call, reply = self.calls.pop(0)
+            reply.settle(call)
 
 
 def test_the_writer_has_one_write_in_flight_and_writes_the_newest_next() -> None:
@@ -123,3 +122,68 @@ def test_what_a_write_raised_is_raised_in_the_owners_thread_once() -> None:
     with pytest.raises(KeyError, match="refused"):
         writer.flush()
     writer.flush()
+
+
+def test_an_offer_that_comes_while_the_channel_stops_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Finding nothing to write and stopping are one step."""
+    channel, written = HeldChannel(), list[int]()
+    writer = LatestWriter(channel, written.append, time.monotonic)
+    writer.offer(1)
+    next_value = writer._next
+
+    def offered_in_between() -> Any:
+        value = next_value()
+        if value is None and written == [1]:
+            writer.offer(2)
+        return value
+
+    monkeypatch.setattr(writer, "_next", offered_in_between)
+    channel.go()
+    assert written == [1, 2]
+
+
+def test_a_handler_that_interrupts_the_wait_itself_is_answered() -> None:
+    """The waiter holds no lock that the channel needs to answer: at whatever line the signal comes."""
+    import sys
+
+    channel, answers = ThreadChannel(), list[int]()
+
+    def handler(_signal: int, _frame: object) -> None:
+        answers.append(channel.submit(lambda: 2).result(timeout=5))
+
+    def at_each_line(frame: Any, event: str, _argument: object) -> Any:
+        if event == "line" and frame.f_code.co_name == "result" and len(answers) < 3:
+            os.kill(os.getpid(), signal.SIGUSR1)
+        return at_each_line
+
+    before, tracing = signal.signal(signal.SIGUSR1, handler), sys.gettrace()
+    release = threading.Event()
+    try:
+        reply = channel.submit(lambda: release.wait(5) and 1)
+        threading.Timer(0.05, release.set).start()
+        sys.settrace(at_each_line)
+        waited = reply.result(timeout=5)
+    finally:
+        sys.settrace(tracing)
+        signal.signal(signal.SIGUSR1, before)
+    assert waited == 1
+    assert answers
+    assert set(answers) == {2}
+
+
+def test_threads_that_come_first_at_once_share_one_channel() -> None:
+    barrier, found = threading.Barrier(4), list[object]()
+
+    def find() -> None:
+        barrier.wait()
+        found.append(task_channel())
+
+    from airflow_resume import channel
+
+    channel._channels.pop(os.getpid(), None)
+    threads = [threading.Thread(target=find) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(set(map(id, found))) == 1

@@ -204,3 +204,42 @@ def test_batch_id_zero_is_reconnected_with_ours_and_submitted_twice_with_airflow
             execute(made, world.attempt())
         counts[kind] = len(jobs.jobs)
     assert counts == {Wrapped: 1, ProviderOperator: 2}
+
+
+class CompanyMixin(ResumableJobMixin):
+    """A class in between, as companies have them."""
+
+
+class WrappedTwice(CompanyMixin, ProviderOperator):
+    """The default of the class in between must not hide the provider's hook."""
+
+
+def test_a_class_in_between_hides_no_hook_of_the_operator() -> None:
+    made = WrappedTwice(task_id="batch")
+    object.__setattr__(made, "jobs", CancellableJobs(active_for=0))
+    assert execute(made, World().attempt()) == "batch 0"
+    assert made.waited == 1
+
+
+def test_declarations_may_be_properties_and_methods() -> None:
+    from airflow_resume_mixins.resumable_job import OperatorJobs
+
+    class Declaring(Train):
+        @property
+        def submission_is_idempotent(self) -> bool:  # type: ignore[override]
+            return False
+
+        def job_not_found(self, error: BaseException) -> bool:  # type: ignore[override]
+            return isinstance(error, KeyError)
+
+    from airflow_resume.jobs.protocol import JobSystem
+
+    made = operator(Declaring, CancellableJobs())
+    system = JobSystem(OperatorJobs(made, {}))  # type: ignore[arg-type]
+    assert system.is_idempotent is False
+    object.__setattr__(made, "get_job_status", lambda _id, _context: dict[str, str]()["gone"])
+    assert system.status(0) is JobStatus.GONE
+
+
+def test_not_durable_needs_no_store() -> None:
+    assert execute(operator(FindingTrain, CancellableJobs(active_for=0), durable=False), {})["job"] == 0

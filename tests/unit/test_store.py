@@ -14,6 +14,7 @@ from airflow_resume.errors import (
     AssetInactiveError,
     AssetNotDeclaredError,
     NoStateStoreError,
+    StoreRefusedError,
     StoreUnavailableError,
     SupersededError,
 )
@@ -52,7 +53,7 @@ class Accessor:
 
 def wrapped(accessor: Accessor, refused: type[Exception] = SupersededError) -> AirflowStore:
     return AirflowStore(
-        accessor=accessor, channel=InlineChannel(), refused=refused, options={"retention": timedelta.max}
+        accessor=accessor, find_channel=InlineChannel, refused=refused, options={"retention": timedelta.max}
     )
 
 
@@ -89,16 +90,33 @@ def test_a_refused_write_says_what_it_means(status: int, refused: type[Exception
         wrapped(Accessor(AirflowRuntimeError(status)), refused).set("k", 1)
 
 
+def raising_in(module: str, error: Exception) -> Callable[..., Any]:
+    """A call that fails in a function of that module."""
+    namespace: dict[str, Any] = {"__name__": module, "error": error}
+    exec("def call(*_args, **_options): raise error", namespace)  # noqa: S102
+    return namespace["call"]  # type: ignore[no-any-return]
+
+
 @pytest.mark.parametrize("error", [BrokenPipeError(), EOFError(), ConnectionResetError()])
 def test_a_supervisor_that_is_gone_means_superseded_for_every_call(error: Exception) -> None:
-    calls: list[Callable[[AirflowStore], object]] = [
-        lambda store: store.get("k"),
-        lambda store: store.set("k", 1),
-        lambda store: store.delete("k"),
-    ]
+    broken = raising_in("airflow.sdk.execution_time.comms", error)
+    store = wrapped(SimpleNamespace(get=broken, set=broken, delete=broken))  # type: ignore[arg-type]
+    calls: list[Callable[[], object]] = [lambda: store.get("k"), lambda: store.set("k", 1), lambda: store.delete("k")]
     for call in calls:
         with pytest.raises(SupersededError, match="supervisor"):
-            call(wrapped(Accessor(error)))
+            call()
+
+
+def test_the_broken_connection_of_a_state_backend_is_not_taken_for_the_supervisors() -> None:
+    broken = raising_in("redis.connection", ConnectionResetError("redis:6379"))
+    with pytest.raises(ConnectionResetError, match="redis"):
+        wrapped(SimpleNamespace(set=broken)).set("k", 1)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 422])
+def test_a_no_for_good_is_not_taken_for_a_store_that_is_away(status: int) -> None:
+    with pytest.raises(StoreRefusedError, match="refused the call"):
+        wrapped(Accessor(AirflowRuntimeError(status))).set("k", 1)
 
 
 def test_an_error_of_the_value_is_not_disguised() -> None:

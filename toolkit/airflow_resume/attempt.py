@@ -7,15 +7,17 @@ a clear; `clear_number` of the run moves on a clear of any task of the run.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from enum import Enum
 from typing import TYPE_CHECKING, Any, TypeAlias
+from weakref import WeakKeyDictionary
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from airflow_resume.errors import NoStateStoreError
+from airflow_resume.errors import NameInUseError, NoStateStoreError
 
 if TYPE_CHECKING:
     from airflow.sdk.definitions.context import Context
@@ -84,10 +86,46 @@ class Attempt:
     epoch: Epoch = field(default_factory=Epoch)
     uncleared: Epoch = field(default_factory=Epoch)
     """What `epoch` would be if the task had never been cleared."""
+    names_in_use: set[str] = field(default_factory=set, compare=False)
+    """Outside a task always empty: there, using a name again is how a script resumes."""
 
     def claim(self, now: datetime) -> Claim:
         """The claim of this attempt."""
         return Claim(try_number=self.try_number, at=now)
+
+    @contextmanager
+    def using(self, key: str) -> Iterator[None]:
+        """Use a key for one job or loop of this attempt; after an error it may be used once more.
+
+        Raises:
+            NameInUseError: it was used already. The second user would be given what the first one left.
+        """
+        if key in self.names_in_use:
+            raise NameInUseError(
+                f"{key!r} is used twice in this task, and the second job or loop would take the first one's record for"
+                f" its own. Give each its own name, such as name=f'orders-{{table}}'."
+            )
+        self.names_in_use.add(key)
+        try:
+            yield
+        except BaseException:
+            self.give_back(key)
+            raise
+
+    def give_back(self, key: str) -> None:
+        """Allow the key to be used again."""
+        self.names_in_use.discard(key)
+
+
+_names_in_use: WeakKeyDictionary[object, set[str]] = WeakKeyDictionary()
+"""By the task's store: every attempt has another one, and it is the same in all contexts of one attempt."""
+
+
+def _names_used_with(store: object) -> set[str]:
+    try:
+        return _names_in_use.setdefault(store, set())
+    except TypeError:  # a store that cannot be a key, such as None, is not looked after
+        return set()
 
 
 def current_context() -> AnyContext:
@@ -125,4 +163,5 @@ def current_attempt(context: AnyContext) -> Attempt:
         try_number=ti.try_number,
         epoch=epoch,
         uncleared=epoch if retries is None else epoch.model_copy(update={"max_tries": retries}),
+        names_in_use=_names_used_with(context.get("task_state_store")),
     )

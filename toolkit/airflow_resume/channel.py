@@ -12,51 +12,78 @@ Task processes are forked, and a thread does not survive a fork: there is one ch
 
 from __future__ import annotations
 
+import asyncio
 import contextvars
 import os
 import sys
 import threading
 from collections.abc import Callable
-from concurrent.futures import Future
-from dataclasses import dataclass, field
+from contextlib import suppress
 from queue import SimpleQueue
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar, cast
 
 T = TypeVar("T")
+
+
+class Reply(Generic[T]):
+    """What a call will have returned.
+
+    Not a `concurrent.futures.Future`: a signal handler may come while the main thread holds the lock inside one, and
+    the channel then waits for that lock while the handler waits for the channel. Here the only lock is handed over.
+    """
+
+    def __init__(self) -> None:
+        self.done = False
+        self._value: T | None = None
+        self._error: BaseException | None = None
+        self._ready = threading.Lock()
+        self._ready.acquire()
+
+    def settle(self, call: Callable[[], T]) -> None:
+        """Make the call, keep what it returns or raises, and let the waiter go."""
+        try:
+            self._value = call()
+        except BaseException as error:  # noqa: BLE001  it belongs to whoever waits
+            self._error = error
+        self.done = True
+        self._ready.release()
+
+    def result(self, timeout: float | None = None) -> T:
+        """Wait for the call, and return or raise what it did.
+
+        Args:
+            timeout: in seconds.
+
+        Raises:
+            TimeoutError: it takes longer. The call is still made.
+        """
+        if not self.done:
+            if not self._ready.acquire(timeout=-1 if timeout is None else timeout):
+                raise TimeoutError(f"the call took longer than {timeout} s")
+            self._ready.release()
+        if self._error is not None:
+            raise self._error
+        return cast("T", self._value)
 
 
 class Channel(Protocol):
     """Where store calls are made, one after the other."""
 
-    def submit(self, call: Callable[[], T], /) -> Future[T]:
+    def submit(self, call: Callable[[], T], /) -> Reply[T]:
         """Make the call when those before it are done."""
         ...
-
-
-@dataclass
-class _Call(Generic[T]):
-    function: Callable[[], T]
-    context: contextvars.Context = field(default_factory=contextvars.copy_context)
-    future: Future[T] = field(default_factory=Future)
-
-    def run(self) -> None:
-        try:
-            self.future.set_result(self.context.run(self.function))
-        except BaseException as error:  # noqa: BLE001  it belongs to whoever waits for the future
-            self.future.set_exception(error)
 
 
 class InlineChannel:
     """Makes every call at once, in the caller's thread: for `dag.test()` and for stores that need no channel."""
 
-    def submit(self, call: Callable[[], T], /) -> Future[T]:
-        """Make the call now; the future is done when this returns. What is no `Exception` ends the caller at once."""
-        made = _Call(call)
-        made.run()
-        error = made.future.exception()
-        if error is not None and not isinstance(error, Exception):
-            raise error
-        return made.future
+    def submit(self, call: Callable[[], T], /) -> Reply[T]:
+        """Make the call now; it is done when this returns. What is no `Exception` ends the caller at once."""
+        reply: Reply[T] = Reply()
+        reply.settle(call)
+        with suppress(Exception):  # it is raised when the result is asked for
+            reply.result()
+        return reply
 
 
 class ThreadChannel:
@@ -66,34 +93,41 @@ class ThreadChannel:
     """
 
     def __init__(self) -> None:
-        self._calls: SimpleQueue[_Call[object]] = SimpleQueue()
+        self._calls: SimpleQueue[Callable[[], None]] = SimpleQueue()
         self._thread = threading.Thread(target=self._work, name="airflow-resume", daemon=True)
         self._thread.start()
 
-    def submit(self, call: Callable[[], T], /) -> Future[T]:
+    def submit(self, call: Callable[[], T], /) -> Reply[T]:
         """Queue the call; one made from the channel's own thread is made at once."""
         if threading.current_thread() is self._thread:
             return InlineChannel().submit(call)
-        made = _Call(call)
-        self._calls.put(made)  # type: ignore[arg-type]
-        return made.future
+        reply: Reply[T] = Reply()
+        context = contextvars.copy_context()  # what is logged and traced belongs to the caller
+        self._calls.put(lambda: reply.settle(lambda: context.run(call)))
+        return reply
 
     def _work(self) -> None:
         while True:
-            self._calls.get().run()
+            self._calls.get()()
 
 
-_channel_of_process: tuple[int, Channel] | None = None
+_channels: dict[int, Channel] = {}
+"""By process id: a forked child must not find its parent's."""
 
 
 def task_channel() -> Channel:
     """The channel of this process to Airflow's supervisor."""
-    global _channel_of_process  # noqa: PLW0603  one a process, and a forked child must see that it has none
     if _in_process_supervisor():
         return InlineChannel()
-    if _channel_of_process is None or _channel_of_process[0] != os.getpid():
-        _channel_of_process = (os.getpid(), ThreadChannel())
-    return _channel_of_process[1]
+    # Of two threads that come first at once, both get the one that setdefault keeps.
+    return _channels.get(os.getpid()) or _channels.setdefault(os.getpid(), ThreadChannel())
+
+
+async def off_the_loop(call: Callable[[], T]) -> T:
+    """Make a call that uses the channel without holding up the event loop, which may be what the channel waits for."""
+    if _in_process_supervisor():
+        return call()
+    return await asyncio.to_thread(call)
 
 
 def _in_process_supervisor() -> bool:
@@ -113,9 +147,10 @@ class LatestWriter(Generic[T]):
         self._channel = channel
         self._write = write
         self._monotonic = monotonic
-        self._waiting: list[T] = []
         self._lock = threading.Lock()
-        self._running: Future[None] | None = None
+        self._waiting: list[T] = []
+        self._draining = False
+        self._drained: Reply[None] | None = None
         self.failure: Exception | None = None
         self.write_seconds = 0.0
         """How long the newest write took."""
@@ -126,8 +161,9 @@ class LatestWriter(Generic[T]):
         """Have the value written soon, in place of any that still waits."""
         with self._lock:
             self._waiting[:] = [value]
-        if self._running is None or self._running.done():
-            self._running = self._channel.submit(self._drain)
+            start, self._draining = not self._draining, True
+        if start:
+            self._drained = self._channel.submit(self._drain)
 
     def flush(self) -> None:
         """Return when everything offered is written.
@@ -135,11 +171,8 @@ class LatestWriter(Generic[T]):
         Raises:
             Whatever a write raised since the last time.
         """
-        while self._running is not None:
-            running, self._running = self._running, None
-            running.result()
-            if self._waiting and self.failure is None:  # offered just as the channel had finished
-                self._running = self._channel.submit(self._drain)
+        if self._drained is not None:
+            self._drained.result()
         self.raise_failure()
 
     def raise_failure(self) -> None:
@@ -149,16 +182,19 @@ class LatestWriter(Generic[T]):
             raise failure
 
     def _drain(self) -> None:
-        while self.failure is None:
-            with self._lock:
-                if not self._waiting:
-                    return
-                value = self._waiting.pop()
+        while (value := self._next()) is not None:
             started = self._monotonic()
             try:
-                self._write(value)
+                self._write(value[0])
             except Exception as error:  # noqa: BLE001  raised in the owner's thread
                 self.failure = error
-                return
-            self.written_at = self._monotonic()
-            self.write_seconds = self.written_at - started
+            else:
+                self.written_at = self._monotonic()
+                self.write_seconds = self.written_at - started
+
+    def _next(self) -> list[T] | None:
+        """The value that waits. Finding none and stopping are one step, so that no offer falls in between."""
+        with self._lock:
+            value, self._waiting = self._waiting, []
+            self._draining = bool(value)
+            return value or None

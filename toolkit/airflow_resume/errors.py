@@ -37,6 +37,14 @@ class StoreUnavailableError(ResumeError):
     """The state store could not be reached in time. Nothing was lost: a retry continues from the last write."""
 
 
+class StoreRefusedError(ResumeError):
+    """The state store refused the call for good."""
+
+
+class NameInUseError(ResumeError, ValueError, AirflowFailException):
+    """Two jobs or loops of one task have the same name, so they would share one record."""
+
+
 class SupersededError(ResumeError):
     """Another attempt has replaced this one. This one must stop, and has touched nothing since it found out."""
 
@@ -81,6 +89,10 @@ class JobFailedForGoodError(JobFailedError, AirflowFailException):
 
 class JobGoneError(JobError, AirflowFailException):
     """The job system no longer knows the job, and the policy forbids another one."""
+
+
+class JobInputsChangedError(JobError, AirflowFailException):
+    """The job was submitted with other inputs, and the policy forbids to go on."""
 
 
 class JobStatusUnknownError(JobError):
@@ -131,6 +143,10 @@ class WatermarkChangedError(WatermarkError, AirflowFailException):
 
 class WatermarkLostError(WatermarkError, AirflowFailException):
     """The watermark's record is missing although this asset was loaded before."""
+
+
+class PartitionNeededError(WatermarkError, AirflowFailException):
+    """The instances of a mapped task would share one mark, and skip each other's rows."""
 
 
 class DecoratorOrderError(ResumeError, TypeError):

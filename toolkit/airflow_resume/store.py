@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import logging
+import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -19,6 +20,7 @@ from airflow_resume.errors import (
     AssetInactiveError,
     AssetNotDeclaredError,
     NoStateStoreError,
+    StoreRefusedError,
     StoreUnavailableError,
     SupersededError,
 )
@@ -68,6 +70,11 @@ class MemoryStore:
     def delete(self, key: str) -> None:
         """Forget the value, if there is one."""
         self.values.pop(key, None)
+
+
+def ask(store: StateStore, question: Callable[[], T]) -> T:
+    """Ask Airflow something else, in the way in which `store` is asked."""
+    return store.call(question) if isinstance(store, AirflowStore) else question()
 
 
 def channel_of(store: StateStore) -> Channel:
@@ -131,9 +138,7 @@ def _wrapped(accessor: Any, *, refused: type[Exception], keep_for_ever: bool) ->
     """Airflow's own accessors are wrapped; a fake or a store of another kind is already one of ours."""
     if not type(accessor).__module__.startswith("airflow.sdk."):
         return accessor  # type: ignore[no-any-return]
-    return AirflowStore(
-        accessor=accessor, channel=task_channel(), refused=refused, options=_never_expire() if keep_for_ever else {}
-    )
+    return AirflowStore(accessor=accessor, refused=refused, options=_never_expire() if keep_for_ever else {})
 
 
 def _never_expire() -> Mapping[str, Any]:
@@ -151,29 +156,36 @@ class AirflowStore:
 
     Raises (every method):
         StoreUnavailableError: no answer within `RETRY_SECONDS`.
+        StoreRefusedError: the API server said no, and will again.
         SupersededError: the supervisor of this task process is gone, or (a write to the task's store) Airflow does
             not know this attempt any more.
         AssetInactiveError: a write to the store of an asset that is not active.
     """
 
     accessor: Any
-    channel: Channel
     refused: type[Exception]
     options: Mapping[str, Any]
+    find_channel: Callable[[], Channel] = task_channel
+
+    @property
+    def channel(self) -> Channel:
+        """That of the process which calls: a forked child has another one than its parent."""
+        return self.find_channel()
 
     def get(self, key: str, default: JsonValue = None) -> JsonValue:
         """The value, or `default` when there is none. A replaced attempt gets the default as well!"""
-        return cast("JsonValue", self._call(partial(self.accessor.get, key, default)))
+        return cast("JsonValue", self.call(partial(self.accessor.get, key, default)))
 
     def set(self, key: str, value: JsonValue) -> None:
         """Write the value."""
-        self._call(partial(self.accessor.set, key, value, **self.options))
+        self.call(partial(self.accessor.set, key, value, **self.options))
 
     def delete(self, key: str) -> None:
         """Remove the value, if there is one."""
-        self._call(partial(self.accessor.delete, key))
+        self.call(partial(self.accessor.delete, key))
 
-    def _call(self, call: Callable[[], Any]) -> Any:
+    def call(self, call: Callable[[], T]) -> T:
+        """Ask the supervisor anything, as the methods above do."""
         return self.channel.submit(partial(self._persist, call)).result()
 
     def _persist(self, call: Callable[[], T]) -> T:
@@ -203,17 +215,25 @@ class AirflowStore:
             raise named from error
 
     def _named(self, error: Exception) -> Exception | None:
-        if isinstance(error, (BrokenPipeError, EOFError, ConnectionError)):
+        if isinstance(error, (ConnectionError, EOFError)) and _is_of_the_supervisor(error):
             return SupersededError("The supervisor of this task process is gone, so another attempt may have started.")
         if not _is_api_error(error):
             return None
         if _status_code(error) in _UNKNOWN_TO_AIRFLOW:
             return self.refused()
-        return StoreUnavailableError()
+        if _is_api_trouble(error):
+            return StoreUnavailableError()
+        return StoreRefusedError(f"The state store refused the call: {error}")
 
 
 _UNKNOWN_TO_AIRFLOW = {404, 409, 410}
 _SERVER_ERRORS, _TOO_MANY = 500, 429
+
+
+def _is_of_the_supervisor(error: BaseException) -> bool:
+    """Whether the socket to the supervisor broke, and not the connection of a worker-side state backend."""
+    frames = traceback.walk_tb(error.__traceback__)
+    return any(frame.f_globals.get("__name__") == "airflow.sdk.execution_time.comms" for frame, _ in frames)
 
 
 def _is_api_error(error: BaseException) -> bool:

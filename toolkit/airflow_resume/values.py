@@ -15,7 +15,7 @@ import re
 from collections.abc import Callable, Mapping
 from datetime import date, datetime
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from airflow_resume.errors import InvalidKeyError, InvalidValueError, ValueTooLargeError
@@ -23,11 +23,8 @@ from airflow_resume.errors import InvalidKeyError, InvalidValueError, ValueTooLa
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
-JsonObject: TypeAlias = "dict[str, JsonValue]"
-
 MAX_DEPTH = 64
 """Levels of nesting allowed. The store accepts 250 and then fails every later read."""
-WARN_BYTES = 16_000
 MAX_BYTES = 60_000
 """The largest record written, in bytes of JSON: a little under the 64 KB that Airflow's REST API refuses."""
 MIN_INT, MAX_INT = -(2**63), 2**64 - 1
@@ -116,7 +113,7 @@ def check_size(key: str, value: object, *, limit: int = MAX_BYTES) -> int:
     Raises:
         ValueTooLargeError: over `limit`; the message names the biggest part.
     """
-    size = len(dumps(value).encode())
+    size = len(json.dumps(value))  # as Airflow counts, which writes é as \u00e9
     if size > limit:
         part, part_size = _biggest_part(value)
         raise ValueTooLargeError(
@@ -187,6 +184,15 @@ def decode(value: Any) -> Any:
     return {key: decode(item) for key, item in value.items()}
 
 
+def is_exact(value: object) -> bool:
+    """Whether `decode(encode(value))` has the same types at every depth: an enum, say, would come back as text."""
+    if type(value) in (list, tuple):
+        return all(map(is_exact, value))  # type: ignore[call-overload]
+    if type(value) is dict:
+        return all(type(key) is str and is_exact(item) for key, item in value.items())
+    return value is None or type(value) in {bool, int, float, str, *_ENCODERS}
+
+
 def plain_id(value: object) -> JsonValue:
     """An id of another system as plain JSON: a UUID becomes text, a tuple a list. Other values stay.
 
@@ -198,6 +204,8 @@ def plain_id(value: object) -> JsonValue:
         plain = str(value)
     elif isinstance(value, (tuple, list)):
         plain = [plain_id(item) for item in value]
+    elif isinstance(value, dict):
+        plain = {key: item if item is None else plain_id(item) for key, item in value.items()}
     elif isinstance(value, str):
         plain = str(value)
     check(plain, at="the id")

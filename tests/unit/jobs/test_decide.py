@@ -14,7 +14,7 @@ DEFAULT = ResumePolicy()
 INTENT = Facts(phase=Phase.INTENT)
 KNOWN = Facts(phase=Phase.SUBMITTED, has_id=True)
 ENDED = Facts(phase=Phase.TERMINAL, has_id=True)
-OLD = replace(KNOWN, unwanted=True)
+OLD = replace(KNOWN, cleared=True)
 
 TABLE = {
     "first job": (Facts(), DEFAULT, Step.SUBMIT),
@@ -23,14 +23,43 @@ TABLE = {
     "intent, found": (replace(INTENT, can_find=True, lookup=Lookup.FOUND), DEFAULT, Step.ADOPT),
     "intent, missing": (replace(INTENT, can_find=True, lookup=Lookup.MISSING), DEFAULT, Step.SUBMIT_AGAIN),
     "intent, missing, unwanted": (
-        replace(INTENT, can_find=True, lookup=Lookup.MISSING, unwanted=True),
+        replace(INTENT, can_find=True, lookup=Lookup.MISSING, cleared=True),
         DEFAULT,
         Step.SUBMIT,
     ),
     "intent, token is de-duplicated": (replace(INTENT, is_idempotent=True), DEFAULT, Step.SUBMIT_AGAIN),
     "intent, neither": (INTENT, DEFAULT, Step.FAIL_LOST),
     "intent, neither, a second job accepted": (INTENT, ResumePolicy(on_lost_submission="resubmit"), Step.SUBMIT),
-    "intent, neither, unwanted": (replace(INTENT, unwanted=True), DEFAULT, Step.FAIL_LOST),
+    "intent, neither, unwanted": (replace(INTENT, cleared=True), DEFAULT, Step.FAIL_LOST),
+    # The inputs differ from those of the job.
+    "changed": (replace(KNOWN, inputs_changed=True), DEFAULT, Step.ASK_STATUS),
+    "changed, ended": (replace(ENDED, inputs_changed=True, saved_success=True), DEFAULT, Step.SUBMIT),
+    "changed, fail": (replace(KNOWN, inputs_changed=True), ResumePolicy(on_input_change="fail"), Step.FAIL_INPUTS),
+    "changed, fail, intent": (
+        replace(INTENT, inputs_changed=True),
+        ResumePolicy(on_input_change="fail"),
+        Step.FAIL_INPUTS,
+    ),
+    "changed, fail, cleared": (
+        replace(ENDED, inputs_changed=True, cleared=True),
+        ResumePolicy(on_input_change="fail"),
+        Step.SUBMIT,
+    ),
+    "changed, fail, never created": (
+        replace(ENDED, inputs_changed=True, has_id=False),
+        ResumePolicy(on_input_change="fail"),
+        Step.SUBMIT,
+    ),
+    "changed, resume": (
+        replace(KNOWN, inputs_changed=True, status=JobStatus.ACTIVE),
+        ResumePolicy(on_input_change="resume"),
+        Step.RECONNECT,
+    ),
+    "cleared, resume": (
+        replace(KNOWN, cleared=True, status=JobStatus.ACTIVE),
+        ResumePolicy(on_clear="resume"),
+        Step.RECONNECT,
+    ),
     # The id is known.
     "known": (KNOWN, DEFAULT, Step.ASK_STATUS),
     "active": (replace(KNOWN, status=JobStatus.ACTIVE), DEFAULT, Step.RECONNECT),
@@ -38,14 +67,14 @@ TABLE = {
     "cancelling": (replace(KNOWN, status=JobStatus.CANCELLING), DEFAULT, Step.WAIT_FOR_END),
     "succeeded": (replace(KNOWN, status=JobStatus.SUCCEEDED), DEFAULT, Step.FETCH_RESULT),
     "failed before": (replace(KNOWN, status=JobStatus.FAILED), DEFAULT, Step.SUBMIT),
-    "failed while waited for": (replace(KNOWN, status=JobStatus.FAILED, waited=True), DEFAULT, Step.FAIL_JOB),
+    "failed while waited for": (replace(KNOWN, status=JobStatus.FAILED, own=True), DEFAULT, Step.FAIL_JOB),
     "failed, no other allowed": (
         replace(KNOWN, status=JobStatus.FAILED),
         ResumePolicy(on_failed_job="fail"),
         Step.FAIL_JOB_FOR_GOOD,
     ),
     "gone": (replace(KNOWN, status=JobStatus.GONE), DEFAULT, Step.SUBMIT),
-    "gone while waited for": (replace(KNOWN, status=JobStatus.GONE, waited=True), DEFAULT, Step.FAIL_VANISHED),
+    "gone while waited for": (replace(KNOWN, status=JobStatus.GONE, own=True), DEFAULT, Step.FAIL_VANISHED),
     "gone, no other allowed": (
         replace(KNOWN, status=JobStatus.GONE),
         ResumePolicy(on_gone_job="fail"),
@@ -76,7 +105,7 @@ TABLE = {
     "old, succeeded": (replace(OLD, status=JobStatus.SUCCEEDED), DEFAULT, Step.SUBMIT),
     "old, failed": (replace(OLD, status=JobStatus.FAILED), DEFAULT, Step.SUBMIT),
     "old, gone": (replace(OLD, status=JobStatus.GONE), DEFAULT, Step.SUBMIT),
-    "old, ended": (replace(ENDED, unwanted=True, saved_success=True), DEFAULT, Step.SUBMIT),
+    "old, ended": (replace(ENDED, cleared=True, saved_success=True), DEFAULT, Step.SUBMIT),
 }
 
 
@@ -93,13 +122,13 @@ def every_fact() -> list[Facts]:
             phase=phase,
             has_id=phase is not Phase.INTENT,
             saved_success=success,
-            unwanted=unwanted,
+            cleared=unwanted,
             can_find=find,
             can_cancel=cancel,
             is_idempotent=idempotent,
             lookup=lookup,
             status=status,
-            waited=waited,
+            own=waited,
             cancelled=cancelled,
         )
         for phase, success, unwanted, find, cancel, idempotent, lookup, status, waited, cancelled in itertools.product(

@@ -1,11 +1,19 @@
 from __future__ import annotations
 
+import asyncio
 import logging
+import subprocess
+import urllib.error
+from collections import OrderedDict
 from datetime import datetime, timedelta, timezone
+from email.message import Message
+from enum import Enum
 from typing import Any
 from uuid import UUID
 
+import httpx
 import pytest
+from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
 from crashing import DiedError, Life, Store, World, explore, run_until_done
 from fake_jobs import CancellableJobs, JobsWithLookup, JobSystem
 
@@ -14,9 +22,11 @@ from airflow_resume.errors import (
     InvalidJobIdError,
     JobFailedError,
     JobFailedForGoodError,
+    JobInputsChangedError,
     JobStatusUnknownError,
     JobWaitTimeoutError,
     LostSubmissionError,
+    NameInUseError,
     NoStateStoreError,
     SupersededError,
     UnreadableRecordError,
@@ -199,6 +209,12 @@ class RefusedError(Exception):
         self.response = type("Response", (), {"status_code": status})
 
 
+def raised_from(error: Exception, cause: Exception) -> Exception:
+    """As hooks of providers do: their own error, raised from the client's."""
+    error.__cause__ = cause
+    return error
+
+
 @pytest.mark.parametrize(
     ("error", "lost"),
     [
@@ -208,6 +224,18 @@ class RefusedError(Exception):
         (RefusedError(408), True),
         (TimeoutError(), True),
         (ConnectionResetError(), True),
+        (ConnectionRefusedError(), False),
+        (FileNotFoundError("spec.json"), False),
+        (subprocess.TimeoutExpired("spark-submit", 30), True),
+        (asyncio.TimeoutError(), True),
+        (httpx.ReadTimeout("slow"), True),
+        (httpx.ConnectError("refused"), False),
+        (urllib.error.HTTPError("http://x", 422, "no", Message(), None), False),
+        (urllib.error.HTTPError("http://x", 502, "no", Message(), None), True),
+        (raised_from(AirflowException("hook failed"), TimeoutError()), True),
+        (raised_from(AirflowException("hook failed"), RefusedError(422)), False),
+        (raised_from(AirflowException("hook failed"), ConnectionRefusedError()), False),
+        (AirflowException("bad spec"), False),
     ],
 )
 def test_a_submit_that_raises_is_lost_only_if_it_may_have_created_a_job(error: Exception, lost: bool) -> None:  # noqa: FBT001
@@ -417,10 +445,12 @@ def test_changed_inputs_follow_the_policy(choice: Any, jobs_submitted: int) -> N
 def test_changed_inputs_can_be_an_error_that_touches_nothing() -> None:
     world, jobs = World(), JobSystem()
     run(jobs, world.attempt(), inputs=1)
-    before = dict(world.task_values)
-    with pytest.raises(JobFailedForGoodError, match="inputs"):
-        run(jobs, world.attempt(), inputs=2, policy=ResumePolicy(on_input_change="fail"))
-    assert world.task_values == before
+    policy = ResumePolicy(on_input_change="fail")
+    with pytest.raises(JobInputsChangedError, match="clear the task"):
+        run(jobs, world.attempt(), inputs=2, policy=policy)
+    assert len(jobs.jobs) == 1
+    world.clear()
+    assert run(jobs, world.attempt(), inputs=2, policy=policy)["job"] == 1
 
 
 def test_a_clear_of_another_task_of_the_run_is_not_taken_for_a_clear_of_this_one() -> None:
@@ -475,3 +505,177 @@ def test_every_decision_is_one_named_line(caplog: pytest.LogCaptureFixture) -> N
     assert [line.split(" (")[0] for line in caplog.messages] == ["submit", "reconnect", "fetch result", "done"]
     assert "job 0" in caplog.messages[-1]
     assert "try 2" in caplog.messages[-1]
+
+
+# --- found by trying ------------------------------------------------------------------------------------------
+
+
+def test_deleting_the_key_and_clearing_starts_over_as_the_message_says() -> None:
+    jobs = JobSystem(Life(armed={4}))
+    world = world_with(jobs)
+    with pytest.raises(DiedError):
+        run(jobs, world.attempt())
+    for clear in (False, True):
+        if clear:
+            world.clear()
+        with pytest.raises(LostSubmissionError, match=rf"Try \d or one before it may have .* delete the key '{KEY}'"):
+            run(jobs, world.attempt())
+    del world.task_values[KEY]
+    assert run(jobs, world.attempt())["job"] == 1
+
+
+def test_the_message_of_a_lost_submission_names_the_try_that_lost_it() -> None:
+    jobs = JobSystem(Life(armed={4}))
+    world = world_with(jobs)
+    with pytest.raises(DiedError):
+        run(jobs, world.attempt())
+    with pytest.raises(LostSubmissionError, match="^Try 1 or one before it may have"):
+        run(jobs, world.attempt())
+
+
+def test_inputs_may_be_corrected_when_nothing_was_created() -> None:
+    class Strict(JobSystem):
+        def submit(self, token: str) -> int:
+            if not self.jobs and not self.dedupes:
+                self.dedupes = True
+                raise ValueError("bad spec")
+            return super().submit(token)
+
+    world, jobs, policy = World(), Strict(), ResumePolicy(on_input_change="fail")
+    with pytest.raises(ValueError, match="bad spec"):
+        run(jobs, world.attempt(), inputs=1, policy=policy)
+    assert run(jobs, world.attempt(), inputs=2, policy=policy)["job"] == 0
+    assert [line["reason"] for line in world.task_values[KEY]["history"]] == ["nothing was created"]
+
+
+def test_an_id_that_find_gives_in_another_form_is_the_same_id() -> None:
+    context = World().attempt()
+
+    class Jobs(CancellableJobs):
+        cancelled: list[Any] = []  # noqa: RUF012
+
+        def submit(self, token: str) -> Any:
+            context["task_state_store"].replaced = True
+            return UUID(int=5)
+
+        def find(self, token: str) -> Any:
+            return UUID(int=5)
+
+        def cancel(self, external_id: Any) -> None:
+            self.cancelled.append(external_id)
+
+    with pytest.raises(SupersededError):
+        run(Jobs(), context)
+    assert Jobs.cancelled == []
+
+
+def test_a_question_that_fails_in_passing_costs_no_attempt_when_looking_up_either() -> None:
+    class Flaky(JobsWithLookup):
+        troubles = 2
+
+        def find(self, token: str) -> int | None:
+            if self.troubles:
+                self.troubles -= 1
+                raise ConnectionResetError
+            return super().find(token)
+
+    jobs = Flaky(Life(armed={4}))
+    world = world_with(jobs)
+    with pytest.raises(DiedError):
+        run(jobs, world.attempt())
+    assert run(jobs, world.attempt())["job"] == 0
+
+
+def test_a_job_that_ended_before_it_could_be_cancelled_is_no_error() -> None:
+    class Late(CancellableJobs):
+        def cancel(self, external_id: int) -> None:
+            self.jobs[external_id].status = JobStatus.SUCCEEDED
+            raise RefusedError(409)
+
+    world, jobs = World(), Late(active_for=10**6)
+    with pytest.raises(JobWaitTimeoutError):
+        run(jobs, world.attempt(), policy=ResumePolicy(poll=PollPolicy(timeout=timedelta(0))))
+    world.clear()
+    jobs.active_for = 1
+    assert run(jobs, world.attempt())["job"] == 1
+
+
+@pytest.mark.parametrize(
+    ("error", "ends", "raised"),
+    [
+        (RuntimeError("batch failed"), JobStatus.FAILED, RuntimeError),
+        (AirflowFailException("no use"), JobStatus.FAILED, AirflowFailException),
+        (AirflowSkipException("no data"), JobStatus.SUCCEEDED, AirflowSkipException),
+        (RuntimeError("log stream broke"), JobStatus.SUCCEEDED, None),
+        (RuntimeError("log stream broke"), JobStatus.ACTIVE, RuntimeError),
+    ],
+)
+def test_what_the_own_way_of_waiting_raises_is_what_the_attempt_ends_with(
+    error: Exception, ends: JobStatus, raised: type[Exception] | None
+) -> None:
+    class Waiting(JobSystem):
+        def wait(self, external_id: int) -> None:
+            raise error
+
+    world, jobs = World(), Waiting(ends=[ends, JobStatus.SUCCEEDED], active_for=0)
+    if raised is None:
+        assert run(jobs, world.attempt())["job"] == 0
+        return
+    with pytest.raises(raised, match=str(error)):
+        run(jobs, world.attempt())
+    assert world.task_values[KEY]["phase"] == ("terminal" if ends is JobStatus.FAILED else "submitted")
+
+
+def test_an_empty_declaration_means_none() -> None:
+    class Sure(JobSystem):
+        ambiguous_errors = ()
+        errors = [TimeoutError()]  # noqa: RUF012
+
+        def submit(self, token: str) -> int:
+            if self.errors:
+                raise self.errors.pop()
+            return super().submit(token)
+
+    world, jobs = World(), Sure()
+    with pytest.raises(TimeoutError):
+        run(jobs, world.attempt())
+    assert run(jobs, world.attempt())["job"] == 0
+
+
+def test_a_name_used_twice_in_one_attempt_is_an_error_and_not_the_first_jobs_result() -> None:
+    context, jobs = World().attempt(), JobSystem()
+    run(jobs, context)
+    with pytest.raises(NameInUseError, match=r"Give each its own name"):
+        run(jobs, context)
+    run(jobs, context, name="another")
+    assert len(jobs.jobs) == 2
+
+
+def test_a_job_that_failed_may_be_tried_again_in_the_same_attempt() -> None:
+    context, jobs = World().attempt(), JobSystem(ends=[JobStatus.FAILED, JobStatus.SUCCEEDED])
+    with pytest.raises(JobFailedError):
+        run(jobs, context)
+    assert run(jobs, context)["job"] == 1
+
+
+@pytest.mark.parametrize("field", ["interval", "max_interval", "timeout"])
+@pytest.mark.parametrize(("value", "error"), [(5, TypeError), (timedelta(-1), ValueError)])
+def test_a_duration_is_a_timedelta_before_anything_is_submitted(field: str, value: Any, error: type[Exception]) -> None:
+    with pytest.raises(error, match=field):
+        PollPolicy(**{field: value})
+
+
+class Color(str, Enum):
+    RED = "red"
+
+
+@pytest.mark.parametrize("result", [Color.RED, OrderedDict(a=1), {"a": Color.RED}], ids=str)
+def test_a_result_whose_type_would_not_come_back_is_fetched_again(result: Any) -> None:
+    class Jobs(JobSystem):
+        def result(self, external_id: int) -> Any:
+            return result
+
+    world, jobs = World(), Jobs()
+    run(jobs, world.attempt())
+    assert "result" not in world.task_values[KEY]
+    assert type(run(jobs, world.attempt())) is type(result)

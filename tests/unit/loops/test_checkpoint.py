@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta, timezone
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -15,6 +17,7 @@ from airflow_resume.errors import (
     InvalidKeyError,
     InvalidValueError,
     LoopError,
+    NameInUseError,
     NoStateStoreError,
     RepeatedTokenError,
     SourceChangedError,
@@ -475,3 +478,68 @@ def test_batches_are_lists_of_a_size_and_the_size_may_change_between_attempts() 
 
     assert list(first()) == [[0, 1, 2], [3, 4, 5]]
     assert list(checkpoint(Batches(range(7), size=2), name="l", store=store)) == [[3, 4], [5, 6]]
+
+
+# --- found by trying ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("durability", ["async", "exit"])
+def test_a_refused_write_is_raised_at_the_end_of_the_with_also_after_a_break(durability: Any) -> None:
+    """Else a replaced attempt would go on behind the loop."""
+    store = Store({})
+    with (
+        pytest.raises(SupersededError),
+        checkpoint(range(5), name="l", durability=durability, context={"task_state_store": store}) as loop,
+    ):
+        for number in loop:
+            if number == 2:
+                store.replaced = True
+                break
+
+
+def test_a_store_that_is_slow_never_has_more_than_max_uncommitted_waiting() -> None:
+    """Writes take 5 s of a clock on which elements take 1 s."""
+    seconds, at = [0.0], list[float]()
+
+    class Slow(MemoryStore):
+        def set(self, key: str, value: Any) -> None:
+            seconds[0] += 5
+            at.append(seconds[0])
+            super().set(key, value)
+
+    loop = checkpoint(range(300), name="l", max_uncommitted=timedelta(seconds=30), store=Slow())
+    loop._monotonic = lambda: seconds[0]
+    for _ in loop:
+        seconds[0] += 1
+    assert max(later - earlier for earlier, later in pairwise(at)) <= 30 + 5 + 1
+
+
+def test_a_name_used_twice_in_one_attempt_is_an_error_and_not_the_first_loops_position() -> None:
+    context = World().attempt()
+    list(checkpoint(["a1", "a2"], name="l", context=context))
+    with pytest.raises(NameInUseError, match=r"name=f'orders-\{table\}'"):
+        list(checkpoint(["b1", "b2", "b3"], name="l", context=context))
+
+
+def test_a_loop_left_by_an_error_may_be_taken_up_in_the_same_attempt() -> None:
+    context = World().attempt()
+    leave_by_error(checkpoint(range(4), name="l", context=context))
+    assert list(checkpoint(range(4), name="l", context=context)) == [2, 3]
+
+
+def test_a_token_too_large_to_keep_is_found_before_its_page_is_delivered() -> None:
+    with pytest.raises(ValueTooLargeError, match="the token"):
+        next(iter(checkpoint(CursorToken(lambda _token: Page([1], "x" * 70_000)), name="l", store=MemoryStore())))
+
+
+def test_a_deque_is_entered_where_it_was_left() -> None:
+    store = MemoryStore()
+    leave_by_break(checkpoint(deque(range(4)), name="l", store=store))
+    assert list(checkpoint(deque(range(4)), name="l", store=store)) == [2, 3]
+
+
+@pytest.mark.parametrize("field", ["interval", "max_uncommitted"])
+@pytest.mark.parametrize(("value", "error"), [(5, TypeError), (timedelta(-1), ValueError)])
+def test_a_duration_is_a_timedelta_at_the_call(field: str, value: Any, error: type[Exception]) -> None:
+    with pytest.raises(error, match=field):
+        checkpoint([1], name="l", **{field: value})

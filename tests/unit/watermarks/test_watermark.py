@@ -2,11 +2,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import threading
 from collections import defaultdict
 from datetime import datetime, timedelta, timezone
 from types import SimpleNamespace
 from typing import Any
 
+import pendulum
 import pytest
 from airflow.sdk import Asset, task
 from airflow.sdk.exceptions import AirflowSkipException
@@ -18,6 +20,7 @@ from airflow_resume.errors import (
     CursorTypeError,
     DecoratorOrderError,
     InvalidKeyError,
+    PartitionNeededError,
     SupersededError,
     UnreadableRecordError,
     WatermarkChangedError,
@@ -146,11 +149,20 @@ def test_lookback_widens_the_reading_and_never_moves_the_mark_back() -> None:
     assert (run(world, mark).start, world.asset_values[MARK]["at"]) == (at(3), at(6).isoformat())
 
 
+def test_lookback_never_reads_before_the_start() -> None:
+    world, clock = World(), Clock(5)
+    mark = orders(clock, lookback=timedelta(days=2))
+    run(world, mark)
+    world.next_run("second")
+    clock.hour = 6
+    assert run(world, mark).start == at(0)
+
+
 @pytest.mark.parametrize("hour", [0, -1])
 def test_nothing_new_commits_nothing(hour: int) -> None:
     world, clock = World(), Clock(hour)
     assert run(world, orders(clock)).empty
-    assert WINDOW not in world.task_values
+    assert world.task_values[WINDOW]["state"] == "claimed"
     assert world.asset_values[MARK]["at"] == at(0).isoformat()
     with pytest.raises(AirflowSkipException):
         run(world, orders(clock, when_empty="skip"))
@@ -376,3 +388,100 @@ def test_the_log_says_what_became_of_the_window(caplog: pytest.LogCaptureFixture
         run(World(), orders(Clock(5)))
     assert "the first" in caplog.messages[0]
     assert caplog.messages[1].endswith("advanced, the mark stands at its end")
+
+
+# --- found by trying ------------------------------------------------------------------------------------------
+
+
+def test_a_mapped_task_is_refused_before_its_instances_skip_each_others_rows() -> None:
+    context = context_of(World())
+    context["ti"].map_index = 0
+    with pytest.raises(PartitionNeededError, match="skip each other's"), orders(Clock(5)).open(context):
+        raise AssertionError
+
+
+def lazily(window: Window) -> Any:
+    return (window for _ in range(1))
+
+
+async def later(window: Window) -> Window:
+    return window
+
+
+def wrapped_coroutine(window: Window) -> Any:
+    return later(window)
+
+
+@pytest.mark.parametrize("function", [lazily, wrapped_coroutine])
+def test_a_body_that_returns_its_work_undone_commits_nothing(
+    function: Any, monkeypatch: pytest.MonkeyPatch, recwarn: pytest.WarningsRecorder
+) -> None:
+    world = World()
+    monkeypatch.setattr("airflow_resume.watermarks.mark.current_context", lambda: context_of(world))
+    with pytest.raises(TypeError, match="its work is not done"):
+        orders(Clock(5))(function)()
+    assert world.asset_values[MARK]["at"] == at(0).isoformat()
+    recwarn.clear()  # the coroutine that nobody awaited
+
+
+def test_a_pendulum_clock_is_a_clock() -> None:
+    """Pendulum is what Airflow's context hands out."""
+    world = World()
+    mark = watermark(ORDERS, initial=pendulum.datetime(2026, 1, 1), now=lambda: pendulum.datetime(2026, 1, 2))
+    assert run(world, mark).end == at(24)
+    assert world.asset_values[MARK]["at"] == at(24).isoformat()
+
+
+def test_a_replaced_attempt_makes_no_mark() -> None:
+    world = World()
+    context = context_of(world)
+    context["task_state_store"].replaced = True
+    with pytest.raises(SupersededError):
+        orders(Clock(5)).begin(context)
+    assert world.asset_values == {}
+
+
+def keyword_only(table: str, *rest: str, window: Window) -> Any:
+    return table, rest, window.end
+
+
+def in_the_middle(table: str, window: Window, *rest: str) -> Any:
+    return table, rest, window.end
+
+
+def positional_only(window: Window, /, table: str, *rest: str) -> Any:
+    return table, rest, window.end
+
+
+@pytest.mark.parametrize("function", [keyword_only, in_the_middle, positional_only])
+def test_the_window_is_put_where_the_function_has_it(function: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("airflow_resume.watermarks.mark.current_context", lambda: context_of(World()))
+    load = orders(Clock(5))(function)
+    assert load("t", "a", "b") == ("t", ("a", "b"), at(5))
+    assert load(table="t") == ("t", (), at(5))
+
+
+@pytest.mark.parametrize("given", [None, Asset("x"), [Asset("x")], [ORDERS, Asset("x")]])
+def test_other_assets_are_declared_beside_it_and_none_twice(given: Any) -> None:
+    @orders(Clock(5)).task(inlets=given)  # type: ignore[untyped-decorator]
+    def load(window: Window) -> None: ...
+
+    inlets = load.override(task_id="x")().operator.inlets
+    assert inlets == [ORDERS] if given is None else inlets == [ORDERS, Asset("x")]
+
+
+def test_a_body_that_leaves_a_store_call_in_flight_does_not_block_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In an async task, begin and commit are made off the event loop, which may be what the channel waits for."""
+    world, loop_threads = World(), list[int]()
+    monkeypatch.setattr("airflow_resume.watermarks.mark.current_context", lambda: context_of(world))
+    mark = orders(Clock(5))
+    commit = mark.commit
+
+    def noted(*arguments: Any) -> Any:
+        loop_threads.append(threading.get_ident())
+        return commit(*arguments)
+
+    monkeypatch.setattr(mark, "commit", noted)
+    asyncio.run(mark(later)())
+    assert loop_threads
+    assert threading.get_ident() not in loop_threads

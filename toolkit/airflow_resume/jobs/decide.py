@@ -73,6 +73,7 @@ class Step(str, Enum):
     FAIL_JOB = "fail: job failed"
     FAIL_JOB_FOR_GOOD = "fail: job failed, no other allowed"
     FAIL_GONE = "fail: job gone"
+    FAIL_INPUTS = "fail: inputs changed"
     FAIL_VANISHED = "fail: job vanished"
 
 
@@ -84,11 +85,11 @@ class Facts:
         phase: of the record; None when there is none.
         has_id: the record has the id of a job.
         saved_success: the record says the job succeeded; `saved_result`: and keeps what it returned.
-        unwanted: the task was cleared or its inputs changed, and the policy wants the work done again.
+        cleared: the task was cleared since the record was written. inputs_changed: they differ from the job's.
         can_find, can_cancel, is_idempotent: what the job system offers.
         lookup: what looking the token up has brought in this attempt.
         status: what the job system says in this attempt; None when it was not asked.
-        waited: this attempt has waited for the job, so how it ended is how the attempt ends.
+        own: this attempt submitted the job or waited for it, so how it ended is how the attempt ends.
         cancelled: this attempt has asked for the job to be cancelled.
     """
 
@@ -96,34 +97,50 @@ class Facts:
     has_id: bool = False
     saved_success: bool = False
     saved_result: bool = False
-    unwanted: bool = False
+    cleared: bool = False
+    inputs_changed: bool = False
     can_find: bool = False
     can_cancel: bool = False
     is_idempotent: bool = False
     lookup: Lookup = Lookup.NOT_ASKED
     status: JobStatus | None = None
-    waited: bool = False
+    own: bool = False
     cancelled: bool = False
 
 
 def decide(facts: Facts, policy: ResumePolicy) -> Step:
     """The next step."""
+    if _must_not_change(facts, policy):
+        return Step.FAIL_INPUTS
     match facts.phase:
         case None:
             return Step.SUBMIT
         case Phase.INTENT:
             return _after_intent(facts, policy)
         case Phase.SUBMITTED:
-            return _unwanted(facts) if facts.unwanted else _wanted(facts, policy)
+            return _unwanted(facts) if is_unwanted(facts, policy) else _wanted(facts, policy)
         case Phase.TERMINAL:
             return _after_end(facts, policy)
+
+
+def is_unwanted(facts: Facts, policy: ResumePolicy) -> bool:
+    """Whether the job on record is not the one whose result this attempt is after."""
+    return (facts.cleared and policy.on_clear == "resubmit") or (
+        facts.inputs_changed and policy.on_input_change == "resubmit"
+    )
+
+
+def _must_not_change(facts: Facts, policy: ResumePolicy) -> bool:
+    there_is_a_job = facts.phase is not None and (facts.has_id or facts.phase is Phase.INTENT)
+    changed = facts.inputs_changed and policy.on_input_change == "fail"
+    return changed and there_is_a_job and not is_unwanted(facts, policy)
 
 
 def _after_intent(facts: Facts, policy: ResumePolicy) -> Step:
     """A job may exist whose id nobody saved."""
     if facts.can_find:
         # A job that is found is dealt with as a known one; one that is missing and unwanted needs no second life.
-        missing = Step.SUBMIT if facts.unwanted else Step.SUBMIT_AGAIN
+        missing = Step.SUBMIT if is_unwanted(facts, policy) else Step.SUBMIT_AGAIN
         return {Lookup.NOT_ASKED: Step.LOOK_UP, Lookup.FOUND: Step.ADOPT, Lookup.MISSING: missing}[facts.lookup]
     if facts.is_idempotent:
         return Step.SUBMIT_AGAIN
@@ -150,14 +167,14 @@ def _wanted(facts: Facts, policy: ResumePolicy) -> Step:
 def _failed(facts: Facts, policy: ResumePolicy) -> Step:
     if policy.on_failed_job == "fail":
         return Step.FAIL_JOB_FOR_GOOD
-    return Step.FAIL_JOB if facts.waited else Step.SUBMIT
+    return Step.FAIL_JOB if facts.own else Step.SUBMIT
 
 
 def _gone(facts: Facts, policy: ResumePolicy) -> Step:
     if policy.on_gone_job == "fail":
         return Step.FAIL_GONE
     # A job system may not know for a moment what it accepted a moment ago: leave that to the next attempt.
-    return Step.FAIL_VANISHED if facts.waited else Step.SUBMIT
+    return Step.FAIL_VANISHED if facts.own else Step.SUBMIT
 
 
 def _unwanted(facts: Facts) -> Step:
@@ -171,7 +188,7 @@ def _unwanted(facts: Facts) -> Step:
 
 
 def _after_end(facts: Facts, policy: ResumePolicy) -> Step:
-    if facts.unwanted or not facts.has_id:
+    if is_unwanted(facts, policy) or not facts.has_id:
         return Step.SUBMIT
     if facts.saved_success:
         return Step.RETURN_SAVED if facts.saved_result else Step.FETCH_RESULT

@@ -7,7 +7,7 @@ from airflow_resume.jobs.decide import Step
 from airflow_resume.jobs.record import JobRecord
 
 
-def failure(step: Step, record: JobRecord, *, name: str) -> errors.JobError:
+def failure(step: Step, record: JobRecord, *, name: str, earlier_try: int) -> errors.JobError:
     """The error for a step whose name begins with "fail"."""
     job = f"Job {record.id!r} of slot {name!r} (generation {record.generation}, token {record.token})"
     match step:
@@ -20,16 +20,21 @@ def failure(step: Step, record: JobRecord, *, name: str) -> errors.JobError:
         case Step.FAIL_VANISHED:
             return errors.JobError(f"{job} vanished while it was waited for. A retry looks again.")
         case Step.FAIL_LOST:
-            return _lost(record, name)
+            return _lost(record, name, earlier_try)
+        case Step.FAIL_INPUTS:
+            return errors.JobInputsChangedError(
+                f"{job} was submitted with other inputs, and the policy is on_input_change='fail'. It was left alone."
+                f" To have it done again with the new ones, clear the task."
+            )
         case _:
             raise AssertionError(step)
 
 
-def _lost(record: JobRecord, name: str) -> errors.LostSubmissionError:
+def _lost(record: JobRecord, name: str, earlier_try: int) -> errors.LostSubmissionError:
     return errors.LostSubmissionError(
-        f"An earlier attempt (before try {record.claim.try_number}) may have submitted a job of slot {name!r} and died"
-        f" before its id was saved. Look in the job system for a job with token {record.token}, or one started about"
-        f" then. If there is none, or it was stopped: clear the task. To close this window, give the job system a"
-        f" `find(token)` (an operator: `find_job(token, context)`), or declare `submission_is_idempotent`; to accept a"
-        f" second job, on_lost_submission='resubmit'."
+        f"Try {earlier_try} or one before it may have submitted a job of slot {name!r} and died before its id was saved."
+        f" Look in the job system for a job with token {record.token}, or one started about then. If there is none, or you stopped it:"
+        f" delete the key {record.key!r} of the task's state in Airflow's UI and clear the task. To close this window,"
+        f" give the job system a `find(token)` (an operator: `find_job(token, context)`), or declare"
+        f" `submission_is_idempotent`; to accept a second job, on_lost_submission='resubmit'."
     )

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Literal
 
-from airflow_resume.choices import check_choice
+from airflow_resume.arguments import check_choice, check_duration
 
 OnClear = Literal["resubmit", "resume"]
 OnInputChange = Literal["resubmit", "resume", "fail"]
@@ -36,8 +36,12 @@ class PollPolicy:
     max_consecutive_errors: int = 10
 
     def __post_init__(self) -> None:
-        if self.interval < timedelta(0) or self.max_interval < self.interval:
-            raise ValueError("PollPolicy needs 0 <= interval <= max_interval")
+        check_duration("interval", self.interval)
+        check_duration("max_interval", self.max_interval)
+        if self.timeout is not None:
+            check_duration("timeout", self.timeout)
+        if self.max_interval < self.interval:
+            raise ValueError("PollPolicy needs interval <= max_interval")
         if self.backoff < 1 or self.jitter < 0 or self.max_consecutive_errors < 1:
             raise ValueError("PollPolicy needs backoff >= 1, jitter >= 0 and max_consecutive_errors >= 1")
 
@@ -72,3 +76,4 @@ class ResumePolicy:
         check_choice("on_lost_submission", self.on_lost_submission, OnLostSubmission)
         check_choice("on_failed_job", self.on_failed_job, OnEndedJob)
         check_choice("on_gone_job", self.on_gone_job, OnEndedJob)
+        check_duration("unknown_timeout", self.unknown_timeout)

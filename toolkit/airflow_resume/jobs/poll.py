@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from typing import TypeVar
 
 from tenacity import Retrying, before_sleep_log, retry_if_exception, stop_after_attempt, wait_exponential, wait_random
 
@@ -18,6 +19,7 @@ from airflow_resume.jobs.policy import PollPolicy, ResumePolicy
 log = logging.getLogger(__name__)
 
 Ask = Callable[[], JobStatus]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,9 +40,9 @@ def pauses(policy: PollPolicy, clock: Clock) -> Iterator[float]:
 
 
 def ask_patiently(
-    ask: Ask, is_transient: Callable[[BaseException], bool], policy: PollPolicy, clock: Clock
-) -> JobStatus:
-    """The status; a question that fails in passing is asked again, and never counts as a failed job."""
+    ask: Callable[[], T], is_transient: Callable[[BaseException], bool], policy: PollPolicy, clock: Clock
+) -> T:
+    """The answer; a question that fails in passing is asked again, and never counts as a failed job."""
     repeat = Retrying(
         retry=retry_if_exception(is_transient),
         stop=stop_after_attempt(policy.max_consecutive_errors),

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from airflow_resume import values
 from airflow_resume.jobs.decide import JobStatus
-from airflow_resume.jobs.transport import ErrorMatch, is_transport_error, matches
+from airflow_resume.jobs.transport import ErrorMatch, is_passing, matches, may_have_been_done
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -19,15 +20,17 @@ class Jobs(Protocol[IdT]):
 
     It may have more, and what it has decides what can be promised:
 
-    - `find(token) -> id | None`: looks a submission up. With it there is never a second job.
-    - `submission_is_idempotent = True`: submitting a token twice gives the same job. Likewise.
+    - `find(token) -> id | None`: looks a submission up. With it no crash leads to a second job. (An attempt that
+      stalls for minutes right before its submit, and wakes when another has looked in vain, still may.)
+    - `submission_is_idempotent = True`: submitting a token twice gives the same job. With it, nothing does.
     - `cancel(id)`: asks for the end of a job; when it returns, the job may still be ending.
     - `wait(id)`: blocks until the job has ended, in a way of its own; the status is asked afterwards all the same.
     - `result(id)`: what `run_job` returns; without it the id is returned.
     - `classify(status) -> JobStatus`: for statuses in words of your own.
     - `job_not_found`, `transient_errors`, `ambiguous_errors`: exception types, or a predicate. A status question
       that raises the first means GONE, one that raises the second is asked again (default: a broken connection);
-      a submit that raises the third may have created the job all the same (default: likewise).
+      a submit that raises the third may have created the job all the same (default: time-outs, connections lost
+      after sending, HTTP 5xx, also where another error was raised from them).
     """
 
     def submit(self, token: str, /) -> IdT:
@@ -52,8 +55,7 @@ _WORDS = {
     "starting submitted waiting",
     JobStatus.CANCELLING: "cancelling canceling stopping terminating",
     JobStatus.SUCCEEDED: "succeeded success successful complete completed done finished ok",
-    JobStatus.FAILED: "failed failure error errored aborted cancelled canceled crashed dead killed stopped terminated "
-    "timedout expired",
+    JobStatus.FAILED: "failed failure error errored aborted cancelled canceled crashed dead killed timeout timedout",
     JobStatus.GONE: "gone notfound missing",
 }
 _STATUS_OF_WORD = {word: status for status, words in _WORDS.items() for word in words.split()}
@@ -63,6 +65,10 @@ def classify_word(status: object) -> JobStatus:
     """The status a usual word stands for, in any case and spelling; UNKNOWN for every other."""
     word = str(getattr(status, "value", status)).lower().replace("_", "").replace("-", "").replace(" ", "")
     return _STATUS_OF_WORD.get(word, JobStatus.UNKNOWN)
+
+
+def _nothing(_error: BaseException) -> bool:
+    return False
 
 
 class JobSystem:
@@ -77,8 +83,9 @@ class JobSystem:
     def _has(self, name: str) -> bool:
         return callable(getattr(self._jobs, name, None))
 
-    def _errors(self, name: str) -> ErrorMatch | None:
-        return getattr(self._jobs, name, None)
+    def _errors(self, name: str, default: ErrorMatch) -> ErrorMatch:
+        declared: ErrorMatch | None = getattr(self._jobs, name, None)
+        return default if declared is None else declared
 
     def submit(self, token: str) -> Any:
         """Submit; the answer is what the job system gave, unchecked."""
@@ -86,7 +93,8 @@ class JobSystem:
 
     def find(self, token: str) -> JsonValue:
         """The id of the job with this token, or None."""
-        return self._jobs.find(token)  # type: ignore[attr-defined,no-any-return]
+        found = self._jobs.find(token)  # type: ignore[attr-defined]
+        return None if found is None else values.plain_id(found)
 
     def cancel(self, external_id: JsonValue) -> None:
         """Ask for the end of the job."""
@@ -106,17 +114,17 @@ class JobSystem:
         try:
             said = self._jobs.status(external_id)
         except Exception as error:
-            if matches(error, self._errors("job_not_found")):
+            if matches(error, self._errors("job_not_found", _nothing)):
                 return JobStatus.GONE
             raise
         if isinstance(said, JobStatus):
             return said
-        return self._jobs.classify(said) if self._has("classify") else classify_word(said)  # type: ignore[attr-defined]
+        return JobStatus(self._jobs.classify(said)) if self._has("classify") else classify_word(said)  # type: ignore[attr-defined]
 
     def is_transient(self, error: BaseException) -> bool:
         """Whether a status question that raised this is worth asking again."""
-        return matches(error, self._errors("transient_errors") or is_transport_error)
+        return matches(error, self._errors("transient_errors", is_passing))
 
     def is_ambiguous(self, error: BaseException) -> bool:
         """Whether a submit that raised this may have created the job all the same."""
-        return matches(error, self._errors("ambiguous_errors") or is_transport_error)
+        return matches(error, self._errors("ambiguous_errors", may_have_been_done))

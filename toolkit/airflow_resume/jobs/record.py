@@ -31,6 +31,8 @@ class SavedResult(BaseModel):
     @classmethod
     def of(cls, result: object) -> SavedResult | None:
         """The result as it is kept; None when it is too large, or not of a kind that can be kept exactly."""
+        if not values.is_exact(result):
+            return None
         encoded = values.encode(result)
         try:
             if encoded is not None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, overload
+
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from airflow_resume import errors, values
 from airflow_resume.attempt import AnyContext, Cleared, utc_now
-from airflow_resume.jobs.decide import Facts, JobStatus, Lookup, Phase, Step, decide
+from airflow_resume.jobs.decide import Facts, JobStatus, Lookup, Phase, Step, decide, is_unwanted
 from airflow_resume.jobs.failure import failure
 from airflow_resume.jobs.policy import ResumePolicy
 from airflow_resume.jobs.poll import Clock, ask_patiently, wait_for_end
@@ -25,6 +27,7 @@ log = logging.getLogger(__name__)
 
 IdT = TypeVar("IdT")
 ResultT = TypeVar("ResultT")
+T = TypeVar("T")
 
 
 @overload
@@ -110,6 +113,7 @@ class JobRun:
         self._notice = notice
         self._record: JobRecord | None = None
         self._wait_error: Exception | None = None
+        self._earlier_try = 0
         self._forget()
 
     def _forget(self) -> None:
@@ -117,10 +121,14 @@ class JobRun:
         self._lookup = Lookup.NOT_ASKED
         self._found: JsonValue = None
         self._status: JobStatus | None = None
-        self._waited = self._cancelled = False
+        self._own = self._cancelled = False
 
     def run(self) -> Any:
         """Take steps until one of them ends the attempt."""
+        with self._attempt.using(self._slot.key):
+            return self._run()
+
+    def _run(self) -> Any:
         self._open()
         while True:
             step = decide(self._facts(), self._policy)
@@ -130,8 +138,15 @@ class JobRun:
                     return self._saved_result()
                 case Step.FETCH_RESULT:
                     return self._fetch_result()
-                case Step.FAIL_LOST | Step.FAIL_JOB | Step.FAIL_JOB_FOR_GOOD | Step.FAIL_GONE | Step.FAIL_VANISHED:
-                    raise self._failure(step) from self._wait_error
+                case (
+                    Step.FAIL_LOST
+                    | Step.FAIL_JOB
+                    | Step.FAIL_JOB_FOR_GOOD
+                    | Step.FAIL_GONE
+                    | Step.FAIL_INPUTS
+                    | Step.FAIL_VANISHED
+                ):
+                    self._fail(step)
                 case _:
                     self._take(step)
 
@@ -142,19 +157,18 @@ class JobRun:
             case Step.ADOPT:
                 self._save_id(self._found)
             case Step.ASK_STATUS:
-                self._learn(ask_patiently(self._ask, self._system.is_transient, self._policy.poll, self._clock))
+                self._learn(self._patiently(self._ask))
             case Step.SUBMIT:
                 self._start_generation()
                 self._submit(first=True)
             case Step.SUBMIT_AGAIN:
                 self._submit(first=False)
             case Step.RECONNECT:
-                self._waited = True
+                self._own = True
                 self._wait_as_the_operator_does()
                 self._wait()
             case Step.CANCEL:
-                self._cancelled = True
-                self._system.cancel(self._known.id)
+                self._cancel()
             case Step.WAIT_FOR_END:
                 self._wait()
             case _:
@@ -167,8 +181,7 @@ class JobRun:
         record = self._slot.read() or self._adopt_mirrored()
         if record is None:
             return
-        self._record = record
-        self._check_inputs()
+        self._record, self._earlier_try = record, record.claim.try_number
         self._save(claim=self._attempt.claim(self._now()))
         self._mirror()
 
@@ -187,22 +200,6 @@ class JobRun:
             self._slot.key, self._attempt, name=self._name, now=self._now(), fingerprint=self._fingerprint
         )
 
-    def _check_inputs(self) -> None:
-        if self._inputs_changed() and self._policy.on_input_change == "fail":
-            raise errors.JobFailedForGoodError(
-                f"The inputs of the job in slot {self._name!r} differ from those it was submitted with, and the policy"
-                f" is on_input_change='fail'. Job {self._known.id!r} was left alone."
-            )
-
-    def _inputs_changed(self) -> bool:
-        return self._fingerprint is not None and self._known.fingerprint not in {None, self._fingerprint}
-
-    def _unwanted(self, record: JobRecord) -> bool:
-        cleared = self._attempt.epoch.cleared_since(record.epoch) is Cleared.YES
-        return (cleared and self._policy.on_clear == "resubmit") or (
-            self._inputs_changed() and self._policy.on_input_change == "resubmit"
-        )
-
     def _facts(self) -> Facts:
         if (record := self._record) is None:
             return Facts()
@@ -211,13 +208,14 @@ class JobRun:
             has_id=record.id is not None,
             saved_success=record.status is JobStatus.SUCCEEDED,
             saved_result=record.result is not None,
-            unwanted=self._unwanted(record),
+            cleared=self._attempt.epoch.cleared_since(record.epoch) is Cleared.YES,
+            inputs_changed=self._fingerprint is not None and record.fingerprint not in {None, self._fingerprint},
             can_find=self._system.can_find,
             can_cancel=self._system.can_cancel,
             is_idempotent=self._system.is_idempotent,
             lookup=self._lookup,
             status=self._status,
-            waited=self._waited,
+            own=self._own,
             cancelled=self._cancelled,
         )
 
@@ -228,7 +226,7 @@ class JobRun:
         return self._record
 
     def _look_up(self) -> None:
-        self._found = self._system.find(self._known.token)
+        self._found = self._patiently(lambda: self._system.find(self._known.token))
         self._lookup = Lookup.MISSING if self._found is None else Lookup.FOUND
 
     def _ask(self) -> JobStatus:
@@ -243,14 +241,44 @@ class JobRun:
             wait_for_end(self._ask, is_transient=self._system.is_transient, policy=self._policy, clock=self._clock)
         )
 
+    def _patiently(self, ask: Callable[[], T]) -> T:
+        return ask_patiently(ask, self._system.is_transient, self._policy.poll, self._clock)
+
+    def _cancel(self) -> None:
+        self._cancelled = True
+        try:
+            self._system.cancel(self._known.id)
+        except Exception:
+            # It may have ended in the meantime, and then there is nothing to cancel.
+            self._learn(self._patiently(self._ask))
+            if not self._known_to_have_ended():
+                raise
+
+    def _known_to_have_ended(self) -> bool:
+        return self._status is not None and self._status.is_terminal
+
     def _wait_as_the_operator_does(self) -> None:
-        """Where the job system brings its own way of waiting, use it; how the job ended is asked all the same."""
+        """Where the job system brings its own way of waiting, use it; how the job ended is asked all the same.
+
+        What it raises is what the user wrote, so it is what the attempt ends with, unless the job has succeeded.
+        """
         try:
             self._system.wait(self._known.id)
         except Exception as error:
-            if not self._ask().is_terminal:
+            self._learn_in_spite_of(error)
+            if not self._known_to_have_ended() or isinstance(error, (AirflowFailException, AirflowSkipException)):
                 raise
+            log.warning("Waiting for job %r raised, and it is %s", self._known.id, self._status, exc_info=True)
             self._wait_error = error
+
+    def _learn_in_spite_of(self, error: Exception) -> None:
+        try:
+            self._learn(self._patiently(self._ask))
+        except Exception:
+            log.warning("... and neither could its status be asked", exc_info=True)
+            raise error from None
+        if self._status is JobStatus.FAILED:
+            self._save(phase=Phase.TERMINAL)
 
     # --- effects: saved before, saved after -------------------------------------------------------------------
 
@@ -272,10 +300,16 @@ class JobRun:
                 name=self._name,
                 now=self._now(),
                 fingerprint=self._fingerprint,
-                reason="cleared or changed" if self._unwanted(self._record) else "ended without success",
+                reason=self._reason(),
             )
         self._write(record)
         self._forget()
+
+    def _reason(self) -> str:
+        """Why another generation is due, for the history."""
+        if is_unwanted(self._facts(), self._policy):
+            return "cleared or changed"
+        return "ended without success" if self._known.id is not None else "nothing was created"
 
     def _submit(self, *, first: bool) -> None:
         try:
@@ -285,7 +319,7 @@ class JobRun:
             if first and not self._system.is_ambiguous(error):
                 self._withdraw(error)
             raise
-        self._waited = True  # it is this attempt's own job: how it ends is how the attempt ends
+        self._own = True  # it is this attempt's own job: how it ends is how the attempt ends
         self._save_id(self._checked(answer))
         self._learn(JobStatus.ACTIVE)
 
@@ -324,8 +358,9 @@ class JobRun:
         """Cancel a job whose id could not be saved, unless another attempt finds it, or has it already."""
         token, system = self._known.token, self._system
         try:
-            if system.find(token) == external_id if system.can_find else system.is_idempotent:
-                fate = "left alone: the next attempt finds it by its token"
+            # Only another job with the same token proves that nobody waits for this one.
+            if system.find(token) in (None, external_id) if system.can_find else system.is_idempotent:
+                fate = "left alone: the next attempt finds it by its token, or has found it"
             elif system.can_cancel:
                 system.cancel(external_id)
                 fate = "cancelled"
@@ -346,10 +381,12 @@ class JobRun:
         saved = self._known.result
         return None if saved is None else saved.decoded()
 
-    def _failure(self, step: Step) -> errors.JobError:
+    def _fail(self, step: Step) -> NoReturn:
         if step in {Step.FAIL_JOB, Step.FAIL_JOB_FOR_GOOD}:
             self._save(phase=Phase.TERMINAL)
-        return failure(step, self._known, name=self._name)
+        if step is Step.FAIL_JOB and self._wait_error is not None:
+            raise self._wait_error
+        raise failure(step, self._known, name=self._name, earlier_try=self._earlier_try) from self._wait_error
 
     def _say(self, step: Step) -> None:
         level = logging.DEBUG if step is Step.ASK_STATUS else logging.INFO

@@ -1,41 +1,115 @@
-"""Telling a broken connection from an answer."""
+"""Telling a broken connection from an answer.
+
+Hooks wrap errors in errors of their own, so everything here looks at the error and at what it was raised from.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+import concurrent.futures
+import subprocess
+from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
 ErrorMatch: TypeAlias = "type[BaseException] | tuple[type[BaseException], ...] | Callable[[BaseException], bool]"
 """Exception types, or a predicate."""
 
+_REQUEST_TIMEOUT, _TOO_MANY_REQUESTS, _SERVER_ERRORS = 408, 429, 500
+_HTTP_ERRORS = range(400, 600)
+
+_TIME_OUTS = (TimeoutError, asyncio.TimeoutError, concurrent.futures.TimeoutError, subprocess.TimeoutExpired)
+
 # By name, so that no HTTP library needs to be installed, let alone imported.
+_NEVER_ARRIVED = {
+    "httpx.ConnectError",
+    "httpx.ConnectTimeout",
+    "requests.exceptions.ConnectTimeout",
+    "urllib3.exceptions.ConnectTimeoutError",
+    "urllib3.exceptions.NewConnectionError",
+    "aiohttp.client_exceptions.ClientConnectorError",
+    "botocore.exceptions.ConnectTimeoutError",
+    "botocore.exceptions.EndpointConnectionError",
+    "socket.gaierror",
+    "builtins.ConnectionRefusedError",
+}
 _TRANSPORT_ERRORS = {
     "httpx.TransportError",
     "http.client.HTTPException",
+    "requests.exceptions.ConnectionError",
+    "requests.exceptions.Timeout",
     "urllib3.exceptions.HTTPError",
     "aiohttp.client_exceptions.ClientError",
     "botocore.exceptions.HTTPClientError",
+    "google.api_core.exceptions.RetryError",
     "grpc.RpcError",
+    "builtins.ConnectionError",
 }
-_REQUEST_TIMEOUT, _TOO_MANY_REQUESTS, _SERVER_ERRORS = 408, 429, 500
 
 
-def matches(error: BaseException, match: ErrorMatch | None) -> bool:
+def matches(error: BaseException, match: ErrorMatch) -> bool:
     """Whether the error is one of the types, or the predicate says so."""
-    if match is None:
-        return False
     if isinstance(match, (type, tuple)):
         return isinstance(error, match)
     return match(error)
 
 
-def is_transport_error(error: BaseException) -> bool:
-    """Whether what was asked may or may not have been done: a time-out, a lost connection, a server error.
+def may_have_been_done(error: BaseException) -> bool:
+    """Whether the request behind this error may have been carried out: a time-out, a lost connection, HTTP 5xx.
 
-    An answer that says no (HTTP 4xx) is not one.
+    A request that never arrived (a refused connection) was not, and neither was one that was answered with HTTP 4xx.
     """
-    status = getattr(getattr(error, "response", None), "status_code", None)
-    if isinstance(status, int):
+    chain = list(_chain(error))
+    status = _http_status(chain)
+    if status is not None:
+        return status >= _SERVER_ERRORS or status == _REQUEST_TIMEOUT
+    if any(_is_named(each, _NEVER_ARRIVED) for each in chain):
+        return False
+    return any(isinstance(each, _TIME_OUTS) or _is_named(each, _TRANSPORT_ERRORS) for each in chain)
+
+
+def is_passing(error: BaseException) -> bool:
+    """Whether the same question may be answered in a moment: trouble with the connection, HTTP 5xx or 429."""
+    chain = list(_chain(error))
+    status = _http_status(chain)
+    if status is not None:
         return status >= _SERVER_ERRORS or status in {_REQUEST_TIMEOUT, _TOO_MANY_REQUESTS}
-    names = {f"{base.__module__}.{base.__name__}" for base in type(error).__mro__}
-    return isinstance(error, OSError) or not names.isdisjoint(_TRANSPORT_ERRORS)
+    return any(
+        isinstance(each, (OSError, *_TIME_OUTS)) or _is_named(each, _TRANSPORT_ERRORS | _NEVER_ARRIVED)
+        for each in chain
+    )
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    seen: set[int] = set()
+    each: BaseException | None = error
+    while each is not None and id(each) not in seen:
+        seen.add(id(each))
+        yield each
+        each = each.__cause__ or (None if each.__suppress_context__ else each.__context__)
+
+
+def _http_status(chain: list[BaseException]) -> int | None:
+    """The HTTP status that the outermost error with one carries; clients keep it in several places."""
+    for error in chain:
+        response = getattr(error, "response", None)
+        if isinstance(response, dict):  # botocore
+            response = response.get("ResponseMetadata", {})
+            candidates = [response.get("HTTPStatusCode")]
+        else:
+            candidates = [getattr(response, "status_code", None), getattr(response, "status", None)]
+        candidates += [getattr(error, name, None) for name in ("status_code", "code", "status")]
+        for status in candidates:
+            if isinstance(status, int) and status in _HTTP_ERRORS and not _is_airflows_own(error):
+                return int(status)
+    return None
+
+
+def _is_airflows_own(error: BaseException) -> bool:
+    """Every AirflowException carries a `status_code` of 500 that says nothing about a request."""
+    return "airflow" in type(error).__module__.split(".") or any(
+        base.__name__ == "AirflowException" for base in type(error).__mro__
+    )
+
+
+def _is_named(error: BaseException, names: set[str]) -> bool:
+    return not names.isdisjoint(f"{base.__module__}.{base.__name__}" for base in type(error).__mro__)

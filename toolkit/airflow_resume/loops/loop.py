@@ -19,9 +19,9 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from airflow_resume import values
+from airflow_resume.arguments import check_choice, check_duration
 from airflow_resume.attempt import AnyContext, Attempt, utc_now
 from airflow_resume.channel import LatestWriter
-from airflow_resume.choices import check_choice
 from airflow_resume.errors import LoopError, StoreUnavailableError, SupersededError, UnreadableRecordError
 from airflow_resume.loops.opening import Definition, OnChange, OnClear, Opening, change_error, decide_opening
 from airflow_resume.loops.record import KEY_PREFIX, LoopRecord, Opened
@@ -62,6 +62,8 @@ class Options:
         check_choice("on_change", self.on_change, OnChange)
         check_choice("on_unreadable", self.on_unreadable, OnUnreadable)
         check_choice("on_store_error", self.on_store_error, OnStoreError)
+        check_duration("interval", self.interval)
+        check_duration("max_uncommitted", self.max_uncommitted)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -160,7 +162,7 @@ class Checkpoint(Generic[T]):
         self._definition = Definition(kind=source.kind, fp=values.fingerprints({**source.definition(), **fingerprint}))
         self._context, self._given_store = context, store
         self._monotonic, self._now = monotonic, now
-        self._iterated = self._closed = False
+        self._iterated = self._managed = self._closed = False
         self._opened: tuple[Slot[LoopRecord], LatestWriter[LoopRecord], Attempt] | None = None
         self._dirty = False
         self._due = 0.0
@@ -175,6 +177,7 @@ class Checkpoint(Generic[T]):
     # --- what a user touches ----------------------------------------------------------------------------------
 
     def __enter__(self) -> Checkpoint[T]:
+        self._managed = True
         self._open()
         return self
 
@@ -206,7 +209,10 @@ class Checkpoint(Generic[T]):
                     self._ack(after)
                 self._finish()
         except BaseException as error:
-            self._close(error)
+            # `break` and `return` end the generator here; a `with` around it has an end of its own, where a write
+            # that fails can still be raised.
+            if not (self._managed and isinstance(error, GeneratorExit)):
+                self._close(error)
             raise
         self._close(None)
 
@@ -236,7 +242,8 @@ class Checkpoint(Generic[T]):
         now = self._monotonic()
         if now - self._writer.written_at > self._options.max_uncommitted.total_seconds():
             self._guarded(self._writer.flush)
-        self._due = now + max(self._options.interval.total_seconds(), self._writer.write_seconds / BUSY_SHARE)
+        pause = max(self._options.interval.total_seconds(), self._writer.write_seconds / BUSY_SHARE)
+        self._due = now + min(pause, self._options.max_uncommitted.total_seconds())
 
     def _finish(self) -> None:
         self.done = True
@@ -263,11 +270,15 @@ class Checkpoint(Generic[T]):
 
     def _close(self, error: BaseException | None) -> None:
         """Save what is acked. A write that fails here is logged, and never takes the place of the body's error."""
-        if self._closed or self._opened is None or isinstance(error, SupersededError):
+        if self._closed or self._opened is None:
             return
         self._closed = True
+        if error is not None:
+            self._attempt.give_back(self._key)
+        if isinstance(error, SupersededError):
+            return
         try:
-            self._writer.flush()
+            self._guarded(self._writer.flush)
             if self._dirty:
                 self._flush()
         except Exception as failure:
@@ -295,7 +306,8 @@ class Checkpoint(Generic[T]):
         if found is not None and opening is Opening.FAIL_CHANGED:
             raise change_error(found, self._definition)
         record = self._claimed(found, opening, attempt)
-        slot.write(record)
+        with attempt.using(self._key):
+            slot.write(record)
         self._record = record
         self._position, self._count, self.done = record.pos, record.n, record.done
         self._acked_state = record.state

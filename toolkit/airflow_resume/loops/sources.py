@@ -7,6 +7,7 @@ loop can save a position without knowing what it means.
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
@@ -100,6 +101,7 @@ class CursorToken(Generic[T]):
         if _is_end(page.next):
             return page
         values.check(page.next, at=f"the token after {token!r}")
+        values.check_size("the token", page.next)
         if page.next == token:
             raise RepeatedTokenError(
                 f"The page of token {token!r} names that same token as the next one, so the loop would never end."
@@ -158,6 +160,8 @@ class Batches(Generic[T]):
                     f"{done} elements were done before, and now there are {len(self._iterable)}: the listing shrank, so"
                     f" the position means nothing in it. Clear the task to start over."
                 )
+            if isinstance(self._iterable, deque):  # a sequence that cannot be sliced
+                return islice(self._iterable, done, None)
             return iter(self._iterable[done:])
         items = iter(self._iterable)
         if done:

@@ -27,7 +27,11 @@ class DatetimeCursor:
             raise CursorTypeError(
                 f"{what} is {value!r}, which has no offset from UTC; write {value}+00:00 if it is UTC"
             )
-        return moment.astimezone(timezone.utc)
+        utc = moment.astimezone(timezone.utc)
+        # A plain datetime whatever came in: a pendulum DateTime, say, counts by rules of its own.
+        return datetime(
+            utc.year, utc.month, utc.day, utc.hour, utc.minute, utc.second, utc.microsecond, tzinfo=timezone.utc
+        )
 
     def text(self, value: datetime) -> str:
         """The value as it is kept."""

@@ -4,33 +4,65 @@ from __future__ import annotations
 
 import functools
 import inspect
+from collections import OrderedDict
 from collections.abc import Callable
-from contextlib import AbstractContextManager
-from typing import Any, TypeVar, cast
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from typing import Any, cast
 
 from airflow_resume.errors import DecoratorOrderError
 from airflow_resume.watermarks.window import Window
 
-F = TypeVar("F", bound=Callable[..., Any])
-
 OpenWindow = Callable[[], AbstractContextManager[Window]]
-Arguments = tuple[tuple[Any, ...], dict[str, Any]]
+AsyncOpenWindow = Callable[[], AbstractAsyncContextManager[Window]]
 
 
-def with_window(function: F, open_window: OpenWindow) -> F:
-    """Call `function` inside `open_window()`, with the window it gives; the parameter `window` is hidden.
+def with_window(function: Callable[..., Any], sync_open: OpenWindow, async_open: AsyncOpenWindow) -> Callable[..., Any]:
+    """Call `function` inside an opened window, with the window; its parameter `window` is hidden.
 
     Raises:
         DecoratorOrderError: `function` is a task already.
         TypeError: it takes no `window`, or is a generator.
     """
     _check(function)
-    wrapper = (_async if inspect.iscoroutinefunction(function) else _sync)(function, open_window)
-    # TaskFlow passes what the signature names; the window is ours to pass.
     signature = inspect.signature(function)
+    # TaskFlow passes what the signature names; the window is ours to pass.
     others = [parameter for name, parameter in signature.parameters.items() if name != "window"]
-    wrapper.__signature__ = signature.replace(parameters=others)  # type: ignore[attr-defined]
-    return cast("F", wrapper)
+    visible = signature.replace(parameters=others)
+
+    def bound(window: Window, args: tuple[Any, ...], kwargs: dict[str, Any]) -> inspect.BoundArguments:
+        given = {**visible.bind(*args, **kwargs).arguments, "window": window}
+        in_order = OrderedDict((name, given[name]) for name in signature.parameters if name in given)
+        return inspect.BoundArguments(signature, in_order)
+
+    @functools.wraps(function)
+    def load(*args: Any, **kwargs: Any) -> Any:
+        with sync_open() as window:
+            call = bound(window, args, kwargs)
+            return _finished(function(*call.args, **call.kwargs), function)
+
+    @functools.wraps(function)
+    async def async_load(*args: Any, **kwargs: Any) -> Any:
+        async with async_open() as window:
+            call = bound(window, args, kwargs)
+            return _finished(await function(*call.args, **call.kwargs), function)
+
+    wrapper: Any = async_load if inspect.iscoroutinefunction(function) else load
+    wrapper.__signature__ = visible
+    return cast("Callable[..., Any]", wrapper)
+
+
+def _finished(result: Any, function: Callable[..., Any]) -> Any:
+    """Refuse a result that still has the work to do: committing the window now would skip its rows."""
+    if inspect.isawaitable(result) or inspect.isgenerator(result) or inspect.isasyncgen(result):
+        raise TypeError(
+            f"{_name(function)} returned a {type(result).__name__}, so its work is not done, and the window was not"
+            f" committed. Return what it gives: a list of it, or `await` it in an async function."
+        )
+    return result
+
+
+def _name(function: Callable[..., Any]) -> str:
+    return getattr(function, "__name__", repr(function))
 
 
 def _check(function: Callable[..., Any]) -> None:
@@ -39,44 +71,7 @@ def _check(function: Callable[..., Any]) -> None:
             "Turn the two decorators around: @task stands above, the watermark below it, directly over the function."
             " Or use the watermark's own .task(...)"
         )
-    name = getattr(function, "__name__", repr(function))
     if "window" not in inspect.signature(function).parameters:
-        raise TypeError(f"{name} must take a parameter `window`")
+        raise TypeError(f"{_name(function)} must take a parameter `window`")
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
-        raise TypeError(f"{name} is a generator, so there is no telling when its work is done")
-
-
-def _sync(function: Callable[..., Any], open_window: OpenWindow) -> Callable[..., Any]:
-    place = _place_of_window(function)
-
-    @functools.wraps(function)
-    def load(*args: Any, **kwargs: Any) -> Any:
-        with open_window() as window:
-            args, kwargs = place(args, kwargs, window)
-            return function(*args, **kwargs)
-
-    return load
-
-
-def _async(function: Callable[..., Any], open_window: OpenWindow) -> Callable[..., Any]:
-    place = _place_of_window(function)
-
-    @functools.wraps(function)
-    async def load(*args: Any, **kwargs: Any) -> Any:
-        with open_window() as window:
-            args, kwargs = place(args, kwargs, window)
-            return await function(*args, **kwargs)
-
-    return load
-
-
-def _place_of_window(function: Callable[..., Any]) -> Callable[[tuple[Any, ...], dict[str, Any], Window], Arguments]:
-    """Put the window where the function has it, among arguments that were given without it."""
-    index = list(inspect.signature(function).parameters).index("window")
-
-    def place(args: tuple[Any, ...], kwargs: dict[str, Any], window: Window) -> Arguments:
-        if index < len(args):
-            return (*args[:index], window, *args[index:]), kwargs
-        return args, {**kwargs, "window": window}
-
-    return place
+        raise TypeError(f"{_name(function)} is a generator, so there is no telling when its work is done")

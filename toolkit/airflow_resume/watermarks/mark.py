@@ -11,22 +11,26 @@ from __future__ import annotations
 
 import functools
 import logging
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, TypeVar, overload
 from uuid import uuid4
 
+from airflow.sdk.exceptions import AirflowSkipException
+
 from airflow_resume import values
+from airflow_resume.arguments import check_choice, check_duration
 from airflow_resume.attempt import AnyContext, Attempt, current_attempt, current_context, utc_now
-from airflow_resume.choices import check_choice
+from airflow_resume.channel import off_the_loop
 from airflow_resume.errors import (
+    PartitionNeededError,
     WatermarkChangedError,
     WatermarkError,
     WatermarkLostError,
 )
 from airflow_resume.record import Slot
-from airflow_resume.store import asset_store, channel_of, task_store
+from airflow_resume.store import ask, asset_store, task_store
 from airflow_resume.watermarks.commit import Mark, Outcome, decide_commit
 from airflow_resume.watermarks.cursor import Cursor, DatetimeCursor
 from airflow_resume.watermarks.decorate import with_window
@@ -46,7 +50,8 @@ from airflow_resume.watermarks.window import Window
 if TYPE_CHECKING:
     from airflow.sdk import Asset
 
-F = TypeVar("F", bound=Callable[..., Any])
+P = ParamSpec("P")
+R = TypeVar("R")
 
 log = logging.getLogger(__name__)
 
@@ -116,8 +121,8 @@ class Watermark:
             raise TypeError(f"watermark() needs an Asset, not {asset!r}")
         check_choice("when_empty", when_empty, WhenEmpty)
         check_choice("on_missing", on_missing, OnMissing)
-        if delay < timedelta(0) or lookback < timedelta(0):
-            raise ValueError("delay and lookback are lengths of time, and may not be negative")
+        check_duration("delay", delay)
+        check_duration("lookback", lookback)
         self.asset = asset
         self._cursor: DatetimeCursor = Cursor.datetime()
         self._initial = initial
@@ -144,26 +149,31 @@ class Watermark:
         """
         from airflow.sdk import task
 
-        options = {
-            "max_active_tis_per_dag": 1,
-            **options,
-            "inlets": [self.asset, *options.get("inlets", ())],
-            "outlets": [self.asset, *options.get("outlets", ())],
-        }
+        declared = {name: self._among(options.pop(name, None)) for name in ("inlets", "outlets")}
+        options = {"max_active_tis_per_dag": 1, **options, **declared}
 
         def decorate(function: Callable[..., Any]) -> Any:
             return task(**options)(self(function))
 
         return decorate if function is None else decorate(function)
 
-    def __call__(self, function: F) -> F:
+    def _among(self, assets: Any) -> list[Any]:
+        """The asset and the others that were given: none, one, or several."""
+        given = [] if assets is None else assets if isinstance(assets, (list, tuple)) else [assets]
+        return [self.asset, *(asset for asset in given if asset != self.asset)]
+
+    @overload
+    def __call__(self, function: Callable[Concatenate[Window, P], R]) -> Callable[P, R]: ...
+    @overload
+    def __call__(self, function: Callable[..., R]) -> Callable[..., R]: ...
+    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """Call `function` with a `window`, and commit it when the function has returned.
 
         Raises:
             DecoratorOrderError: `function` is a task already.
             TypeError: it takes no `window`, or is a generator.
         """
-        return with_window(function, self.open)
+        return with_window(function, self.open, self.aopen)
 
     # --- one window -------------------------------------------------------------------------------------------
 
@@ -172,12 +182,22 @@ class Watermark:
         """Begin a window, and commit it when the body is left without an exception."""
         context = current_context() if context is None else context
         window = self.begin(context)
-        if window.empty and self._when_empty == "skip":
-            from airflow.sdk.exceptions import AirflowSkipException
-
-            raise AirflowSkipException(f"Nothing is new since {window.start.isoformat()}")
+        self._skip_if_empty(window)
         yield window
         self.commit(context, window)
+
+    @asynccontextmanager
+    async def aopen(self, context: AnyContext | None = None) -> AsyncIterator[Window]:
+        """As `open`, for `async with`."""
+        context = current_context() if context is None else context
+        window = await off_the_loop(functools.partial(self.begin, context))
+        self._skip_if_empty(window)
+        yield window
+        await off_the_loop(functools.partial(self.commit, context, window))
+
+    def _skip_if_empty(self, window: Window) -> None:
+        if window.empty and self._when_empty == "skip":
+            raise AirflowSkipException(f"Nothing is new since {window.start.isoformat()}")
 
     def begin(self, context: AnyContext) -> Window:
         """The window of this run: the one an earlier attempt began, or a new one, saved as pending.
@@ -188,13 +208,17 @@ class Watermark:
             SupersededError: another attempt has replaced this one.
         """
         attempt = current_attempt(context)
+        if attempt.scope.map_index >= 0:
+            raise PartitionNeededError(
+                f"The instances of this mapped task would share the one mark {self._mark_key!r}, and skip each other's"
+                f" rows. Make a watermark for each, with a name of its own, in tasks that are not mapped."
+            )
         slot = self._window_slot(context)
-        mark_slot = self._mark_slot(context)
-        claim = attempt.claim(utc_now())
-        if (begun := slot.read()) is not None:
-            window = self._begun(begun.model_copy(update={"claim": claim}))
+        begun = slot.read()
+        if begun is not None and begun.state is not WindowState.CLAIMED:
+            window = self._begun(begun.model_copy(update={"claim": attempt.claim(utc_now())}))
         else:
-            window = self._new(self._mark(mark_slot, context), attempt)
+            window = self._new(self._mark(context, slot, attempt), attempt)
         if window.record is not None:
             slot.write(window.record)
         log.info("Window %s of %r, try %d%s", window, self._mark_key, attempt.try_number, _remarks(window))
@@ -212,7 +236,7 @@ class Watermark:
     def _new(self, mark: MarkRecord, attempt: Attempt) -> Window:
         at = self._cursor.parse(mark.at, what=self._mark_key)
         end = self._cursor.parse(self._now(), what="now()") - self._delay
-        start = at if mark.rev == 0 else at - self._lookback
+        start = at if mark.rev == 0 or not self._lookback else max(at - self._lookback, self._first())
         if at >= end:
             return Window(start=at, end=at, is_initial=mark.rev == 0)
         record = WindowRecord(
@@ -268,10 +292,12 @@ class Watermark:
     def _window_slot(self, context: AnyContext) -> Slot[WindowRecord]:
         return Slot(task_store(context), self._window_key, WindowRecord)
 
-    def _mark(self, slot: Slot[MarkRecord], context: AnyContext) -> MarkRecord:
+    def _mark(self, context: AnyContext, window_slot: Slot[WindowRecord], attempt: Attempt) -> MarkRecord:
         """The mark; a missing one is written, so that a commit can tell a record that was made anew."""
+        slot = self._mark_slot(context)
         record = slot.read()
         if record is None:
+            window_slot.write(self._claim(attempt))
             slot.write(self._first_mark(slot, context))
             record = slot.read()  # of two first runs, one has written last
         if record is None:
@@ -283,19 +309,32 @@ class Watermark:
             )
         return record
 
+    def _claim(self, attempt: Attempt) -> WindowRecord:
+        return WindowRecord(
+            key=self._window_key,
+            start="",
+            end="",
+            base_rev=0,
+            epoch="",
+            state=WindowState.CLAIMED,
+            claim=attempt.claim(utc_now()),
+        )
+
+    def _first(self) -> datetime:
+        initial = self._initial() if callable(self._initial) else self._initial
+        return self._cursor.parse(initial, what="initial")
+
     def _first_mark(self, slot: Slot[MarkRecord], context: AnyContext) -> MarkRecord:
         entry = None
         if self._on_missing != "initial":
-            channel = channel_of(slot.store)
-            entry = channel.submit(lambda: last_entry(context, self.asset, self._name)).result()
+            entry = ask(slot.store, lambda: last_entry(context, self.asset, self._name))
         if entry is not None and self._on_missing == "fail":
             raise WatermarkLostError(
                 f"{self._mark_key!r} is missing from the state of asset {self.asset.name!r}, although its events say"
                 f" that it stood at {entry.get('at')}. Set on_missing='recover' to go on from there, or"
                 f" on_missing='initial' to load everything again."
             )
-        initial = self._initial() if callable(self._initial) else self._initial
-        at = self._cursor.parse(initial if entry is None else entry.get("at"), what="initial")
+        at = self._first() if entry is None else self._cursor.parse(entry.get("at"), what="the journal's mark")
         return MarkRecord(
             key=self._mark_key,
             type=self._cursor.type,

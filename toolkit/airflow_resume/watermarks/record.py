@@ -67,6 +67,8 @@ class MarkRecord(Record):
 class WindowState(str, Enum):
     """How far a window has come."""
 
+    CLAIMED = "claimed"
+    """Not begun: written before a missing mark is made, as a replaced attempt must not make one."""
     PENDING = "pending"
     COMMITTED = "committed"
 

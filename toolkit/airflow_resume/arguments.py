@@ -1,0 +1,29 @@
+"""Arguments of a few words or of a length of time, checked where they are given."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any, get_args
+
+
+def check_choice(name: str, value: object, literal: Any) -> None:
+    """Refuse a value that is not one of those of a `Literal` type.
+
+    Raises:
+        ValueError: naming the choices there are.
+    """
+    choices = get_args(literal)
+    if value not in choices:
+        raise ValueError(f"{name}={value!r} is not a choice; take one of {', '.join(map(repr, choices))}")
+
+
+def check_duration(name: str, value: object) -> None:
+    """Refuse what is not a length of time, before it is counted with.
+
+    Raises:
+        TypeError: not a timedelta. ValueError: a negative one.
+    """
+    if not isinstance(value, timedelta):
+        raise TypeError(f"{name}={value!r} must be a timedelta, such as timedelta(seconds=5)")
+    if value < timedelta(0):
+        raise ValueError(f"{name}={value!r} is a length of time, and may not be negative")
