@@ -529,7 +529,7 @@ def test_the_message_of_a_lost_submission_names_the_try_that_lost_it() -> None:
     world = world_with(jobs)
     with pytest.raises(DiedError):
         run(jobs, world.attempt())
-    with pytest.raises(LostSubmissionError, match="^Try 1 or one before it may have"):
+    with pytest.raises(LostSubmissionError, match=r"^Try 1 or one before it may have"):
         run(jobs, world.attempt())
 
 

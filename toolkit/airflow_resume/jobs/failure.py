@@ -32,9 +32,9 @@ def failure(step: Step, record: JobRecord, *, name: str, earlier_try: int) -> er
 
 def _lost(record: JobRecord, name: str, earlier_try: int) -> errors.LostSubmissionError:
     return errors.LostSubmissionError(
-        f"Try {earlier_try} or one before it may have submitted a job of slot {name!r} and died before its id was saved."
-        f" Look in the job system for a job with token {record.token}, or one started about then. If there is none, or you stopped it:"
-        f" delete the key {record.key!r} of the task's state in Airflow's UI and clear the task. To close this window,"
-        f" give the job system a `find(token)` (an operator: `find_job(token, context)`), or declare"
-        f" `submission_is_idempotent`; to accept a second job, on_lost_submission='resubmit'."
+        f"Try {earlier_try} or one before it may have submitted a job of slot {name!r} and died before its id was"
+        f" saved. Look in the job system for a job with token {record.token}, or one started about then. If there is"
+        f" none, or you stopped it: delete the key {record.key!r} of the task's state in Airflow's UI and clear the"
+        f" task. To close this window, give the job system a `find(token)` (an operator: `find_job(token, context)`),"
+        f" or declare `submission_is_idempotent`; to accept a second job, on_lost_submission='resubmit'."
     )
