@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, overload
 
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
-from airflow_resume import errors, values
+from airflow_resume import values
 from airflow_resume.attempt import AnyContext, Cleared, utc_now
 from airflow_resume.jobs.decide import Facts, JobStatus, Lookup, Phase, Step, decide, is_unwanted
 from airflow_resume.jobs.failure import failure
+from airflow_resume.jobs.orphan import checked_id, see_to_orphan
 from airflow_resume.jobs.policy import ResumePolicy
 from airflow_resume.jobs.poll import Clock, ask_patiently, wait_for_end
 from airflow_resume.jobs.protocol import Jobs, JobsWithResult, JobSystem
@@ -320,7 +321,7 @@ class JobRun:
                 self._withdraw(error)
             raise
         self._own = True  # it is this attempt's own job: how it ends is how the attempt ends
-        self._save_id(self._checked(answer))
+        self._save_id(checked_id(self._system, self._known.token, answer))
         self._learn(JobStatus.ACTIVE)
 
     def _withdraw(self, error: Exception) -> None:
@@ -328,24 +329,12 @@ class JobRun:
         log.warning("Submitting the job of slot %r failed, and nothing was created: %r", self._name, error)
         self._save(phase=Phase.TERMINAL)
 
-    def _checked(self, answer: object) -> JsonValue:
-        try:
-            return values.plain_id(answer)
-        except errors.InvalidValueError as error:
-            log.error("A job may be orphaned: submitted with token %s, id %r", self._known.token, answer)  # noqa: TRY400
-            if answer is not None and self._system.can_cancel:
-                self._system.cancel(answer)  # type: ignore[arg-type]
-            raise errors.InvalidJobIdError(
-                f"The submit hook returned {answer!r}: {error}. Return the id of the job. The job that was submitted"
-                f" with token {self._known.token} {'may be running' if answer is None else 'is named above'}."
-            ) from error
-
     def _save_id(self, external_id: JsonValue) -> None:
         """Save the id. If that cannot be done, nobody may ever learn of the job, so see to it now."""
         try:
             self._save(phase=Phase.SUBMITTED, id=external_id)
-        except errors.ResumeError:
-            self._see_to_orphan(external_id)
+        except Exception:
+            see_to_orphan(self._system, self._known.token, external_id)
             raise
         self._mirror()
 
@@ -353,22 +342,6 @@ class JobRun:
         """Leave the id where Airflow's own mixin looks for it, so that a downgrade in mid-run finds the job."""
         if self._mirror_key is not None and self._known.id is not None:
             self._store.set(self._mirror_key, self._known.id)
-
-    def _see_to_orphan(self, external_id: JsonValue) -> None:
-        """Cancel a job whose id could not be saved, unless another attempt finds it, or has it already."""
-        token, system = self._known.token, self._system
-        try:
-            # Only another job with the same token proves that nobody waits for this one.
-            if system.find(token) in (None, external_id) if system.can_find else system.is_idempotent:
-                fate = "left alone: the next attempt finds it by its token, or has found it"
-            elif system.can_cancel:
-                system.cancel(external_id)
-                fate = "cancelled"
-            else:
-                fate = "MAY BE ORPHANED: it can neither be cancelled nor looked up from here"
-        except Exception as error:  # noqa: BLE001  the refused write is what must be raised; this one is logged
-            fate = f"MAY BE ORPHANED: {error!r}"
-        log.error("The id of job %r (token %s) could not be saved; the job: %s", external_id, token, fate)
 
     # --- endings ----------------------------------------------------------------------------------------------
 
