@@ -16,7 +16,7 @@ T = TypeVar("T")
 Json = Any
 """What `json.loads` returns: the shape is Airflow's, or the Dag author's."""
 
-_GLANCE = 0.1
+_GLANCE = 0.4
 _FINISHED = frozenset({"success", "failed"})
 _UNAUTHORIZED = 401
 _NOT_FOUND = 404

@@ -136,7 +136,7 @@ def _glances(stage: Stage, dag_id: str, run_id: str, seconds: float) -> Iterator
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         yield stage.airflow.task_instance(dag_id, run_id, "run")
-        time.sleep(GLANCE)
+        time.sleep(5 * GLANCE)
 
 
 def _attempts(stage: Stage, dag_id: str, run_id: str) -> int:
