@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +30,7 @@ class Seen:
 
 
 @pytest.fixture(scope="module")
-def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Seen]:
+def real(tmp_path_factory: pytest.TempPathFactory) -> Seen:
     home = tmp_path_factory.mktemp("facts")
     folder = home / "seen"
     folder.mkdir()
@@ -40,7 +39,7 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Seen]:
         patch.setenv("PYTHONPATH", os.pathsep.join(filter(None, [str(SUPPORT), os.environ.get("PYTHONPATH")])))
         with LocalAirflow(home / "airflow", SUPPORT / "facts_dags", env=env) as airflow:
             live_through(airflow, folder)
-    yield Seen(folder)
+    return Seen(folder)
 
 
 def live_through(airflow: LocalAirflow, folder: Path) -> None:

@@ -57,7 +57,6 @@ def task_context(
         dag_id=dag_id, task_id=task_id, run_id=run_id, map_index=map_index, retries=retries, assets=tuple(assets)
     )
     given.know(task.assets)
-    given.instances[task.instance].max_tries = retries
     return TaskAttempt(task, given)
 
 
@@ -118,8 +117,7 @@ class TaskAttempt:
         self.world = world
         self._task = task
         self._stack = ExitStack()
-        self._record.replace()
-        self._record.try_number += 1
+        self._record.start_attempt(retries=task.retries)
         self.context = self._context()
         """What Airflow passes to `execute`; a plain dict."""
 
@@ -286,5 +284,4 @@ class TaskAttempt:
         """
         runs = {instance[1] for instance in self.world.instances}
         task = replace(self._task, run_id=run_id or f"run-{len(runs) + 1}")
-        self.world.instances[task.instance].max_tries = task.retries
         return TaskAttempt(task, self.world)

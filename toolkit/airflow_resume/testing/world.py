@@ -33,6 +33,13 @@ class InstanceRecord:
     current: list[FakeTaskStore | FakeAssetStore] = field(default_factory=list)
     """The stores of the attempt that is known; those of every other one are replaced."""
 
+    def start_attempt(self, *, retries: int) -> None:
+        """Count another try, and forget the attempt that is known."""
+        self.replace()
+        if self.try_number == 0 and self.max_tries == 0:
+            self.max_tries = retries
+        self.try_number += 1
+
     def replace(self) -> None:
         """Forget the attempt that is known: from now on it reads defaults, and its writes are refused."""
         for store in self.current:
