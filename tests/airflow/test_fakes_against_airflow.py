@@ -47,7 +47,7 @@ def live_through(airflow: LocalAirflow, folder: Path) -> None:
     write_items(folder, "a", "b")
     airflow.wait_until_parsed(DAG_ID, timeout=120)
     run_id = airflow.trigger(DAG_ID)
-    assert airflow.wait_for_run(DAG_ID, run_id, timeout=300) == "success"
+    assert airflow.wait_for_run(DAG_ID, run_id, timeout=400) == "success"
     airflow.clear(DAG_ID, run_id, "life")
     assert airflow.wait_for_run(DAG_ID, run_id) == "success"
     write_items(folder, "b", "a", "c")
@@ -108,10 +108,10 @@ def test_a_clear_while_running(real: Seen) -> None:
 
 def test_a_mapped_task_whose_list_changes(real: Seen) -> None:
     world = World()
-    first = [task_context(map_index=index, assets=[facts.MAPPED], retries=1, world=world) for index in range(2)]
-    for attempt, item in zip(first, "ab", strict=True):
+    before = [task_context(map_index=index, assets=[facts.MAPPED], retries=1, world=world) for index in range(2)]
+    for attempt, item in zip(before, "ab", strict=True):
         assert without_clears(seen(attempt, item)) == without_clears(real[f"mapped_2_{item}"])
-    for attempt, item in zip(first[0].remap("bac"), "bac", strict=True):
+    for attempt, item in zip(before[0].remap("bac"), "bac", strict=True):
         assert without_clears(seen(attempt, item)) == without_clears(real[f"mapped_3_{item}"])
 
 

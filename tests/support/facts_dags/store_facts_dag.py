@@ -28,9 +28,13 @@ def keep(name: str, seen: Any) -> None:
 with DAG(DAG_ID, schedule=None, default_args={"retry_delay": timedelta(0)}):
 
     @task(inlets=[facts.ONE], outlets=[facts.ONE])
-    def values() -> None:
+    def task_cases() -> None:
         context: Any = get_current_context()
         keep("task", facts.all_of(context["task_state_store"], facts.TASK_CASES))
+
+    @task(inlets=[facts.ONE], outlets=[facts.ONE])
+    def asset_cases() -> None:
+        context: Any = get_current_context()
         keep("asset", facts.all_of(context["asset_state_store"], facts.ASSET_CASES))
 
     @task(
@@ -77,7 +81,8 @@ with DAG(DAG_ID, schedule=None, default_args={"retry_delay": timedelta(0)}):
         number = len(json.loads((Path(os.environ["FACTS"]) / "items").read_text()))
         keep(f"mapped_{number}_{item}", facts.seen_by_an_attempt(context, item))
 
-    values()
+    task_cases()
+    asset_cases()
     look_ups() >> unknown() >> life() >> cleared_while_running() >> (listed := items())
     mapped.expand(item=listed)
 

@@ -114,6 +114,15 @@ def test_after_a_changed_list_another_item_finds_the_state_of_the_index() -> Non
     assert [seen(attempt) for attempt in again] == [(3, 3, 1), (2, 2, 1), (1, 1, 1)]
 
 
+def test_a_shorter_list_replaces_the_instances_that_are_left_out_too() -> None:
+    world = World()
+    before = [task_context(map_index=index, world=world) for index in range(2)]
+    before[0].remap(["b"])
+    for attempt in before:
+        with pytest.raises(AirflowRuntimeError, match="Task instance not found"):
+            attempt.task_store.set("k", 1)
+
+
 def test_another_run_has_the_assets_state_and_events_only() -> None:
     first = task_context(assets=[ORDERS])
     first.task_store.set("k", 1)

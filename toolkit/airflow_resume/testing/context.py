@@ -249,9 +249,10 @@ class TaskAttempt:
     def remap(self, items: Sequence[object]) -> list[TaskAttempt]:
         """The mapped task is cleared, and its list has become another: an attempt for each item.
 
-        State follows the index, not the item: what an instance finds was left by whichever item had its index.
+        State follows the index, not the item: what an instance finds was left by whichever item had its index. The
+        attempts of all instances that there were are replaced.
         """
-        self._record.replace()
+        self.world.replace_all(self._task.instance[:3])
         self.world.clear_numbers[self._task.run] += 1
         return [self._mapped(replace(self._task, map_index=index)) for index in range(len(items))]
 

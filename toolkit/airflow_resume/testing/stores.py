@@ -28,6 +28,9 @@ _MISSING, _NO_METHOD, _INVALID = 404, 405, 422
 class _FakeStore(AccessorStandIn):
     """What the two kinds have in common: rows, and a counter that every call passes."""
 
+    _owner: str
+    """Whose state it is, in what the API server says."""
+
     def __init__(self, rows: Rows | None, clock: FakeClock | None, counter: Counter | None) -> None:
         self.rows = Rows() if rows is None else rows
         self.clock = clock or FakeClock()
@@ -38,7 +41,7 @@ class _FakeStore(AccessorStandIn):
         """Called with "before" or "after" and the operation, such as "set resume.job.x", around every call.
 
         What it raises comes out of the call: of "before", nothing was done; of "after", it was applied. A call that
-        fails has no "after".
+        fails has no "after". Stores of one `World` have one observer, one log and one outage.
         """
         return self._counter.observer
 
@@ -99,7 +102,7 @@ class _FakeStore(AccessorStandIn):
         status = self._status(sent)
         if status == _MISSING:
             return default
-        _require(status, sent)
+        self._require(status)
         row = self.rows.get(sent)
         return default if row is None else received(row.text)
 
@@ -110,27 +113,26 @@ class _FakeStore(AccessorStandIn):
 
     def _admit(self, key: str) -> None:
         """Let a write in, or refuse it."""
-        _require(self._status(key), key)
+        self._require(self._status(key))
 
     def _delete(self, key: str) -> None:
         sent = key_sent(key)
-        _require(self._status(sent), sent)
+        self._require(self._status(sent))
         self.rows.pop(sent, None)
 
     def _clear(self) -> None:
-        _require(self._status("any"), "any")
+        self._require(self._status("any"))
         self.rows.clear()
 
     def _status(self, key: str) -> int | None:
         """With what the API server refuses the key; None: it does not."""
         raise NotImplementedError
 
-
-def _require(status: int | None, what: str) -> None:
-    if status == _MISSING:
-        raise not_found(what)
-    if status is not None:
-        raise refusal(status, f"{what!r} is refused")
+    def _require(self, status: int | None) -> None:
+        if status == _MISSING:
+            raise not_found(self._owner)
+        if status is not None:
+            raise refusal(status, "the key is refused")
 
 
 class _AsyncMethods(_FakeStore):
@@ -157,6 +159,8 @@ class FakeTaskStore(_FakeStore):
         clock: what retention is counted from.
         counter: where the calls are seen, when several stores are watched together.
     """
+
+    _owner = "Task instance"
 
     def __init__(
         self, rows: Rows | None = None, *, clock: FakeClock | None = None, counter: Counter | None = None
@@ -231,6 +235,8 @@ class FakeAssetStore(_AsyncMethods):
         counter: as in `FakeTaskStore`.
     """
 
+    _owner = "Asset"
+
     def __init__(
         self,
         rows: Rows | None = None,
@@ -270,7 +276,7 @@ class FakeAssetStore(_AsyncMethods):
     def _admit(self, key: str) -> None:
         super()._admit(key)
         if self.replaced:  # only a write names its writer, who has to be known
-            raise not_found("The task instance")
+            raise not_found("Task instance")
 
     def _status(self, key: str) -> int | None:
         if key == "":

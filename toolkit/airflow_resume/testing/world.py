@@ -80,6 +80,12 @@ class World:
             if isinstance(asset, Asset):
                 self.assets.setdefault(asset.name, AssetRecord(asset))
 
+    def replace_all(self, task: tuple[str, str, str]) -> None:
+        """Forget the attempts of all instances of a mapped task, named by Dag id, run id and task id."""
+        for instance, record in self.instances.items():
+            if instance[:3] == task:
+                record.replace()
+
     def task_store(self, instance: Instance) -> FakeTaskStore:
         """The store of a new attempt."""
         kind = FakeTaskStore if self.airflow == "3.3" else AsyncFakeTaskStore
