@@ -20,6 +20,8 @@ from typing import Any
 from airflow.sdk import Asset
 from airflow.sdk.execution_time.context import NEVER_EXPIRE
 
+NOT_FOUND = 404
+
 Call = tuple[Any, ...]
 """The name of a method and its arguments; a callable argument is called first; a last dict of options by `**`."""
 
@@ -51,7 +53,16 @@ def _raised(error: Exception) -> str:
     answer = getattr(error, "error", None)
     if answer is None:
         return f"raised {type(error).__name__}"
-    return f"raised {type(error).__name__} {answer.error.value} {(answer.detail or {}).get('status_code')}"
+    status = (answer.detail or {}).get("status_code")
+    return (
+        f"raised {type(error).__name__} {answer.error.value} {status}{_unknown(answer) if status == NOT_FOUND else ''}"
+    )
+
+
+def _unknown(answer: Any) -> str:
+    """What the API server does not know: the task instance, the asset, or the path."""
+    said = answer.detail["detail"]["detail"]
+    return " " + (said if isinstance(said, str) else f"{said['reason']} {said['message'].split()[0]}")
 
 
 def run_case(store: Any, calls: list[Call]) -> list[str]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from airflow.sdk.exceptions import AirflowRuntimeError, ErrorType
 
+_NOT_FOUND = 404
+
 
 def refusal(status: int | None, why: object) -> AirflowRuntimeError:
     """What a call raises when the API server answers with `status`; None: it does not answer.
@@ -20,4 +22,14 @@ def refusal(status: int | None, why: object) -> AirflowRuntimeError:
 
 def not_found(what: str) -> AirflowRuntimeError:
     """What a write raises for a task instance or an asset that Airflow does not know (any more)."""
-    return refusal(404, {"reason": "not_found", "message": f"{what} not found"})
+    return refusal(_NOT_FOUND, {"reason": "not_found", "message": f"{what} not found"})
+
+
+def invalid_key() -> AirflowRuntimeError:
+    """What any call with an empty key raises."""
+    return refusal(422, "the key has no characters")
+
+
+def is_not_found(error: AirflowRuntimeError) -> bool:
+    """Whether Airflow does not know what it was asked about."""
+    return (error.error.detail or {}).get("status_code") == _NOT_FOUND

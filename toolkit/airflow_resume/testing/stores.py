@@ -9,27 +9,23 @@ import json
 from datetime import datetime, timedelta
 from functools import partial
 
+from airflow.sdk.exceptions import AirflowRuntimeError
 from airflow.sdk.execution_time.context import NEVER_EXPIRE
 from pydantic import JsonValue
 
 from airflow_resume.store import AccessorStandIn
 from airflow_resume.testing.clock import FakeClock
 from airflow_resume.testing.operations import Counter, Observer, Operation
-from airflow_resume.testing.refusals import not_found, refusal
+from airflow_resume.testing.refusals import invalid_key, is_not_found, not_found, refusal
 from airflow_resume.testing.rows import Row, Rows
 from airflow_resume.testing.wire import kept, key_sent, received, refuse_none, set_sent
 
 DEFAULT_RETENTION = timedelta(days=30)
 """Airflow's setting `[state_store] default_retention_days`."""
 
-_MISSING, _NO_METHOD, _INVALID = 404, 405, 422
-
 
 class _FakeStore(AccessorStandIn):
     """What the two kinds have in common: rows, and a counter that every call passes."""
-
-    _owner: str
-    """Whose state it is, in what the API server says."""
 
     def __init__(self, rows: Rows | None, clock: FakeClock | None, counter: Counter | None) -> None:
         self.rows = Rows() if rows is None else rows
@@ -99,10 +95,9 @@ class _FakeStore(AccessorStandIn):
 
     def _get(self, key: str, default: JsonValue) -> JsonValue:
         sent = key_sent(key)
-        status = self._status(sent)
-        if status == _MISSING:
-            return default
-        self._require(status)
+        refused = self._refused(sent)
+        if refused is not None:
+            return _default_or_raise(default, refused)
         row = self.rows.get(sent)
         return default if row is None else received(row.text)
 
@@ -113,26 +108,32 @@ class _FakeStore(AccessorStandIn):
 
     def _admit(self, key: str) -> None:
         """Let a write in, or refuse it."""
-        self._require(self._status(key))
+        self._admit_any(key)
 
     def _delete(self, key: str) -> None:
         sent = key_sent(key)
-        self._require(self._status(sent))
+        self._admit_any(sent)
         self.rows.pop(sent, None)
 
     def _clear(self) -> None:
-        self._require(self._status("any"))
+        self._admit_any("any")
         self.rows.clear()
 
-    def _status(self, key: str) -> int | None:
-        """With what the API server refuses the key; None: it does not."""
+    def _admit_any(self, key: str) -> None:
+        refused = self._refused(key)
+        if refused is not None:
+            raise refused
+
+    def _refused(self, key: str) -> AirflowRuntimeError | None:
+        """With what the API server refuses any call with the key; None: it does not."""
         raise NotImplementedError
 
-    def _require(self, status: int | None) -> None:
-        if status == _MISSING:
-            raise not_found(self._owner)
-        if status is not None:
-            raise refusal(status, "the key is refused")
+
+def _default_or_raise(default: JsonValue, refused: AirflowRuntimeError) -> JsonValue:
+    """A reader cannot tell what Airflow does not know from what is not there."""
+    if is_not_found(refused):
+        return default
+    raise refused
 
 
 class _AsyncMethods(_FakeStore):
@@ -159,8 +160,6 @@ class FakeTaskStore(_FakeStore):
         clock: what retention is counted from.
         counter: where the calls are seen, when several stores are watched together.
     """
-
-    _owner = "Task instance"
 
     def __init__(
         self, rows: Rows | None = None, *, clock: FakeClock | None = None, counter: Counter | None = None
@@ -205,13 +204,15 @@ class FakeTaskStore(_FakeStore):
         else:
             super()._delete(key)
 
-    def _status(self, key: str) -> int | None:
+    def _refused(self, key: str) -> AirflowRuntimeError | None:
         """The key is a part of the path, so the path's own names are refused."""
         if key == "":
-            return _INVALID
+            return invalid_key()
         if key == ".":
-            return _NO_METHOD
-        return _MISSING if self.replaced or key == ".." or "\n" in key else None
+            return refusal(405, "Method Not Allowed")
+        if key == ".." or "\n" in key:
+            return refusal(404, "Not Found")
+        return not_found("Task instance") if self.replaced else None
 
 
 class AsyncFakeTaskStore(FakeTaskStore, _AsyncMethods):
@@ -234,8 +235,6 @@ class FakeAssetStore(_AsyncMethods):
         clock: as in `FakeTaskStore`.
         counter: as in `FakeTaskStore`.
     """
-
-    _owner = "Asset"
 
     def __init__(
         self,
@@ -278,10 +277,10 @@ class FakeAssetStore(_AsyncMethods):
         if self.replaced:  # only a write names its writer, who has to be known
             raise not_found("Task instance")
 
-    def _status(self, key: str) -> int | None:
+    def _refused(self, key: str) -> AirflowRuntimeError | None:
         if key == "":
-            return _INVALID
-        return None if self.active else _MISSING
+            return invalid_key()
+        return None if self.active else not_found("Asset")
 
     async def aset(self, key: str, value: JsonValue) -> None:
         """As `set`."""
