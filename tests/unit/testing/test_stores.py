@@ -90,6 +90,13 @@ def test_a_value_nested_too_deeply_can_be_written_and_never_read(store: Store) -
     assert status(lambda: store.get("k")) is None
 
 
+def test_a_large_value_is_kept_with_a_warning(store: Store, caplog: pytest.LogCaptureFixture) -> None:
+    store.set("k", "x" * 65_533)
+    assert caplog.messages == []
+    store.set("k", "x" * 65_534)
+    assert ["65536 bytes" in message for message in caplog.messages] == [True]
+
+
 def test_deleting_a_dot_deletes_all_keys_of_a_task_and_one_of_an_asset() -> None:
     task, asset = FakeTaskStore(), FakeAssetStore()
     for store in (task, asset):

@@ -6,6 +6,7 @@ Each fact was seen on Airflow 3.3; the project's own tests run the same cases on
 from __future__ import annotations
 
 import json
+import logging
 from datetime import datetime, timedelta
 from functools import partial
 
@@ -22,6 +23,11 @@ from airflow_resume.testing.wire import kept, key_sent, received, refuse_none, s
 
 DEFAULT_RETENTION = timedelta(days=30)
 """Airflow's setting `[state_store] default_retention_days`."""
+
+LARGE = 65535
+"""Bytes of JSON. Airflow's setting `[state_store] max_value_storage_bytes`: more is kept, with a warning in the log."""
+
+log = logging.getLogger(__name__)
 
 
 class _FakeStore(AccessorStandIn):
@@ -104,7 +110,10 @@ class _FakeStore(AccessorStandIn):
     def _set(self, key: str, value: JsonValue, expires_at: datetime | None = None) -> None:
         message_key, body = set_sent(key, value)
         self._admit(message_key)
-        self.rows[message_key] = Row(text=kept(body), expires_at=expires_at)
+        row = Row(text=kept(body), expires_at=expires_at)
+        if len(row.text) > LARGE:
+            log.warning("The value of %r has %d bytes, which Airflow warns of from %d on.", key, len(row.text), LARGE)
+        self.rows[message_key] = row
 
     def _admit(self, key: str) -> None:
         """Let a write in, or refuse it."""
