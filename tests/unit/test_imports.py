@@ -30,6 +30,15 @@ def test_every_public_name_is_there_and_sorted_and_there_are_few() -> None:
     assert set(names) <= set(dir(airflow_resume))
 
 
+def test_every_name_for_testing_is_there_and_sorted_and_there_are_few() -> None:
+    from airflow_resume import testing
+
+    assert testing.__all__ == sorted(testing.__all__)
+    assert len(testing.__all__) <= 15
+    assert all(getattr(testing, name) is not None for name in testing.__all__)
+    assert set(testing.__all__) <= set(dir(testing))
+
+
 def test_every_error_explains_itself_without_a_message() -> None:
     from airflow_resume import errors
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import logging
+import time
 import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -28,6 +29,7 @@ from airflow_resume.errors import (
 if TYPE_CHECKING:
     from airflow.sdk import Asset
     from pydantic import JsonValue
+    from tenacity import RetryCallState
 
 T = TypeVar("T")
 
@@ -51,6 +53,14 @@ class StateStore(Protocol):
     def delete(self, key: str) -> None:
         """Remove the value, if there is one."""
         ...
+
+
+class AccessorStandIn:
+    """Marks a stand-in for one of Airflow's accessors: it is wrapped as they are, and called in the caller's thread."""
+
+    def sleep(self, seconds: float) -> None:
+        """Wait, in the time of the stand-in, before a call is repeated."""
+        raise NotImplementedError
 
 
 class MemoryStore:
@@ -135,16 +145,30 @@ def asset_store(context: AnyContext, asset: Asset) -> StateStore:
 
 
 def _wrapped(accessor: Any, *, refused: type[Exception], keep_for_ever: bool) -> StateStore:
-    """Airflow's own accessors are wrapped; a fake or a store of another kind is already one of ours."""
+    """Airflow's own accessors and stand-ins for them are wrapped; any other store is already one of ours."""
+    options = _never_expire() if keep_for_ever else {}
+    if isinstance(accessor, AccessorStandIn):
+        return AirflowStore(
+            accessor=accessor, refused=refused, options=options, find_channel=InlineChannel, sleep=accessor.sleep
+        )
     if not type(accessor).__module__.startswith("airflow.sdk."):
         return accessor  # type: ignore[no-any-return]
-    return AirflowStore(accessor=accessor, refused=refused, options=_never_expire() if keep_for_ever else {})
+    return AirflowStore(accessor=accessor, refused=refused, options=options)
 
 
 def _never_expire() -> Mapping[str, Any]:
     from airflow.sdk.execution_time.context import NEVER_EXPIRE
 
     return {"retention": NEVER_EXPIRE}
+
+
+def _wait(seconds: float) -> None:
+    time.sleep(seconds)
+
+
+def _waited_long_enough(state: RetryCallState) -> bool:
+    """The sum of the waits counts too: on a clock that is moved by hand no time passes."""
+    return max(state.seconds_since_start or 0.0, state.idle_for) >= RETRY_SECONDS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -166,6 +190,7 @@ class AirflowStore:
     refused: type[Exception]
     options: Mapping[str, Any]
     find_channel: Callable[[], Channel] = task_channel
+    sleep: Callable[[float], None] = _wait
 
     @property
     def channel(self) -> Channel:
@@ -194,14 +219,14 @@ class AirflowStore:
             Retrying,
             before_sleep_log,
             retry_if_exception,
-            stop_after_delay,
             wait_exponential,
             wait_random,
         )
 
         repeat = Retrying(
             retry=retry_if_exception(_is_api_trouble),
-            stop=stop_after_delay(RETRY_SECONDS),
+            stop=_waited_long_enough,
+            sleep=self.sleep,
             wait=wait_exponential(multiplier=0.2, max=5) + wait_random(0, 0.2),
             before_sleep=before_sleep_log(log, logging.WARNING),
             reraise=True,

@@ -1,0 +1,129 @@
+"""The fakes of the testing kit against a real Airflow: the same cases on both, and the outcomes must be the same."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+import store_facts as facts
+from airflow.sdk import Asset
+
+from airflow_resume.testing import FakeAssetStores, FakeTaskStore, TaskAttempt, World, task_context
+from local_airflow import LocalAirflow
+
+SUPPORT = Path(__file__).parents[1] / "support"
+DAG_ID = "store_facts"
+RUNS = f"{DAG_ID}_runs"
+
+
+class Seen:
+    """What the real tasks saw, a file for each."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def __getitem__(self, name: str) -> Any:
+        return json.loads((self._folder / f"{name}.json").read_text())
+
+
+@pytest.fixture(scope="module")
+def real(tmp_path_factory: pytest.TempPathFactory) -> Seen:
+    home = tmp_path_factory.mktemp("facts")
+    folder = home / "seen"
+    folder.mkdir()
+    env = {"FACTS": str(folder), "AIRFLOW__WORKERS__EXECUTION_API_RETRIES": "1"}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", os.pathsep.join(filter(None, [str(SUPPORT), os.environ.get("PYTHONPATH")])))
+        with LocalAirflow(home / "airflow", SUPPORT / "facts_dags", env=env) as airflow:
+            live_through(airflow, folder)
+    return Seen(folder)
+
+
+def live_through(airflow: LocalAirflow, folder: Path) -> None:
+    """The main run with a retry and a clear while running; a clear; a clear with another list; two runs more."""
+    write_items(folder, "a", "b")
+    airflow.wait_until_parsed(DAG_ID, timeout=120)
+    run_id = airflow.trigger(DAG_ID)
+    assert airflow.wait_for_run(DAG_ID, run_id, timeout=400) == "success"
+    airflow.clear(DAG_ID, run_id, "life")
+    assert airflow.wait_for_run(DAG_ID, run_id) == "success"
+    write_items(folder, "b", "a", "c")
+    body = {"dry_run": False, "dag_run_id": run_id, "task_ids": ["items"], "only_failed": False}
+    airflow.call("POST", f"/api/v2/dags/{DAG_ID}/clearTaskInstances", body={**body, "include_downstream": True})
+    assert airflow.wait_for_run(DAG_ID, run_id) == "success"
+    for name in ("run-1", "run-2", "run-3"):
+        assert airflow.wait_for_run(RUNS, airflow.trigger(RUNS, run_id=name)) == "success"
+
+
+def write_items(folder: Path, *items: str) -> None:
+    (folder / "items").write_text(json.dumps(items))
+
+
+@pytest.mark.parametrize("name", facts.TASK_CASES)
+def test_the_store_of_a_task(real: Seen, name: str) -> None:
+    assert facts.run_case(FakeTaskStore(), facts.TASK_CASES[name]) == real["task"][name]
+
+
+@pytest.mark.parametrize("name", facts.ASSET_CASES)
+def test_the_store_of_an_asset(real: Seen, name: str) -> None:
+    assert facts.run_case(FakeAssetStores([facts.ONE]), facts.ASSET_CASES[name]) == real["asset"][name]
+
+
+def test_looking_assets_up(real: Seen) -> None:
+    world = World()
+    world.know([facts.ONE])
+    uri = Asset.ref(uri="s3://facts/first")
+    attempt = task_context(assets=[facts.FIRST, uri, facts.SECOND, Asset.ref(name="facts_one")], world=world)
+    assert facts.asset_look_ups(attempt.asset_stores) == real["look_ups"]
+
+
+def test_an_asset_that_airflow_does_not_know(real: Seen) -> None:
+    attempt = task_context(assets=[Asset.ref(uri="s3://facts/nowhere")])
+    assert facts.look_ups_of_an_unknown_asset(attempt.asset_stores) == real["unknown"]
+
+
+def seen(attempt: TaskAttempt, mark: object) -> dict[str, Any]:
+    return facts.seen_by_an_attempt(attempt.context, mark)
+
+
+def test_a_retry_and_a_clear(real: Seen) -> None:
+    attempt = task_context(assets=[facts.LIFE], retries=2)
+    assert seen(attempt, 1) == real["life_1"]
+    attempt = attempt.retry()
+    assert seen(attempt, 2) == real["life_2"]
+    attempt.clear_another_task()
+    assert seen(attempt.clear(), 3) == real["life_3"]
+
+
+def test_a_clear_while_running(real: Seen) -> None:
+    replaced = task_context(assets=[facts.CLEARED], retries=2)
+    assert seen(replaced, 1) == real["cleared_1"]
+    attempt = replaced.clear(while_running=True)
+    assert facts.seen_when_replaced(replaced.context) == real["replaced"]
+    assert seen(attempt, 2) == real["cleared_2"]
+
+
+def test_a_mapped_task_whose_list_changes(real: Seen) -> None:
+    world = World()
+    before = [task_context(map_index=index, assets=[facts.MAPPED], retries=1, world=world) for index in range(2)]
+    for attempt, item in zip(before, "ab", strict=True):
+        assert without_clears(seen(attempt, item)) == without_clears(real[f"mapped_2_{item}"])
+    for attempt, item in zip(before[0].remap("bac"), "bac", strict=True):
+        assert without_clears(seen(attempt, item)) == without_clears(real[f"mapped_3_{item}"])
+
+
+def without_clears(found: dict[str, Any]) -> dict[str, Any]:
+    """How often other tasks of the run were cleared is told by the other tests."""
+    return {name: value for name, value in found.items() if name != "clear_number"}
+
+
+def test_another_run(real: Seen) -> None:
+    attempt = task_context(assets=[facts.RUNS], retries=0, task_id="run", run_id="run-1")
+    for run_id in ("run-1", "run-2", "run-3"):
+        assert seen(attempt, run_id) == real[run_id]
+        assert facts.seen_of_events(attempt.context, run_id) == real[f"events_{run_id}"]
+        attempt.succeed()
+        attempt = attempt.next_run()

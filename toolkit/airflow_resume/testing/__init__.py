@@ -1,0 +1,52 @@
+"""Test tasks that keep state, without an Airflow.
+
+- `task_context`: an attempt of a task: its context, made current, and what may happen to it as methods.
+- `FakeTaskStore`, `FakeAssetStore`, `FakeAssetStores`: accept, refuse and change what Airflow's stores do.
+- `FakeClock`: the time that retention is counted from.
+- `World`: what outlives the attempts.
+
+The names are loaded when they are first used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from airflow_resume.testing.assets import FakeAssetStores
+    from airflow_resume.testing.clock import FakeClock
+    from airflow_resume.testing.context import TaskAttempt, task_context
+    from airflow_resume.testing.stores import FakeAssetStore, FakeTaskStore
+    from airflow_resume.testing.world import World
+
+__all__ = [
+    "FakeAssetStore",
+    "FakeAssetStores",
+    "FakeClock",
+    "FakeTaskStore",
+    "TaskAttempt",
+    "World",
+    "task_context",
+]
+
+_HOMES = {
+    "FakeAssetStore": "stores",
+    "FakeAssetStores": "assets",
+    "FakeClock": "clock",
+    "FakeTaskStore": "stores",
+    "TaskAttempt": "context",
+    "World": "world",
+    "task_context": "context",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = globals()[name] = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

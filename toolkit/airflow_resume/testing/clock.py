@@ -1,0 +1,41 @@
+"""A clock that moves when it is told to."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+
+START = datetime(2026, 1, 1, tzinfo=timezone.utc)
+
+
+class FakeClock:
+    """Tells the time, in UTC, and moves it on.
+
+    `now`, `monotonic` and `sleep` can be passed wherever a function of that kind is an argument; `sleep` returns
+    at once, and the time has passed.
+    """
+
+    def __init__(self, start: datetime = START) -> None:
+        self._now = start
+        self._start = start
+
+    def now(self) -> datetime:
+        """The time."""
+        return self._now
+
+    def monotonic(self) -> float:
+        """Seconds since the clock was made."""
+        return (self._now - self._start).total_seconds()
+
+    def sleep(self, seconds: float) -> None:
+        """Let the seconds pass."""
+        self.advance(timedelta(seconds=seconds))
+
+    def advance(self, by: timedelta) -> None:
+        """Move on.
+
+        Raises:
+            ValueError: to move back.
+        """
+        if by < timedelta(0):
+            raise ValueError(f"time does not go back: {by}")
+        self._now += by

@@ -1,0 +1,77 @@
+"""What was asked of a store, in order: who looks on, what is written down, and when nobody answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TypeAlias, TypeVar
+
+from airflow_resume.testing.refusals import refusal
+
+T = TypeVar("T")
+
+Observer: TypeAlias = Callable[[str, str], None]
+"""Called with "before" or "after" and the operation, such as "set resume.job.x"."""
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One call of a store."""
+
+    name: str
+    """get, set, delete or clear; of the async ones too."""
+    key: str = ""
+    error: str = ""
+    """The name of the exception that it raised."""
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.key}".rstrip()
+
+
+@dataclass
+class Outage:
+    """How many of the next calls are not answered, and how they fail."""
+
+    calls: int = 0
+    status: int | None = None
+
+    def check(self) -> None:
+        """Fail, if one is going on.
+
+        Raises:
+            AirflowRuntimeError: with the status of the outage.
+        """
+        if self.calls > 0:
+            self.calls -= 1
+            raise refusal(self.status, "the API server is away")
+
+
+@dataclass
+class Counter:
+    """Where every call of some stores passes."""
+
+    observer: Observer | None = None
+    log: list[Operation] = field(default_factory=list)
+    outage: Outage = field(default_factory=Outage)
+
+    def pass_through(self, name: str, key: object, call: Callable[[], T]) -> T:
+        """Make the call, and have it seen.
+
+        What the observer raises comes out: of "before", nothing was done; of "after", the call was applied. A call
+        that fails has no "after".
+        """
+        operation = Operation(name, str(key))
+        self._tell("before", operation)
+        try:
+            self.outage.check()
+            result = call()
+        except Exception as error:
+            self.log.append(Operation(name, str(key), type(error).__name__))
+            raise
+        self.log.append(operation)
+        self._tell("after", operation)
+        return result
+
+    def _tell(self, when: str, operation: Operation) -> None:
+        if self.observer is not None:
+            self.observer(when, str(operation))

@@ -1,0 +1,296 @@
+"""Stand-ins for Airflow's state stores that accept, refuse and change what Airflow's do.
+
+Each fact was seen on Airflow 3.3; the project's own tests run the same cases on both, and compare.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from datetime import datetime, timedelta
+from functools import partial
+
+from airflow.sdk.exceptions import AirflowRuntimeError
+from airflow.sdk.execution_time.context import NEVER_EXPIRE
+from pydantic import JsonValue
+
+from airflow_resume.store import AccessorStandIn
+from airflow_resume.testing.clock import FakeClock
+from airflow_resume.testing.operations import Counter, Observer, Operation
+from airflow_resume.testing.refusals import invalid_key, is_not_found, not_found, refusal
+from airflow_resume.testing.rows import Row, Rows
+from airflow_resume.testing.wire import kept, key_sent, received, refuse_none, set_sent
+
+DEFAULT_RETENTION = timedelta(days=30)
+"""Airflow's setting `[state_store] default_retention_days`."""
+
+LARGE = 65535
+"""Bytes of JSON. Airflow's setting `[state_store] max_value_storage_bytes`: more is kept, with a warning in the log."""
+
+log = logging.getLogger(__name__)
+
+
+class _FakeStore(AccessorStandIn):
+    """What the two kinds have in common: rows, and a counter that every call passes."""
+
+    def __init__(self, rows: Rows | None, clock: FakeClock | None, counter: Counter | None) -> None:
+        self.rows = Rows() if rows is None else rows
+        self.clock = clock or FakeClock()
+        self._counter = counter or Counter()
+
+    @property
+    def observer(self) -> Observer | None:
+        """Called with "before" or "after" and the operation, such as "set resume.job.x", around every call.
+
+        What it raises comes out of the call: of "before", nothing was done; of "after", it was applied. A call that
+        fails has no "after". Stores of one `World` have one observer, one log and one outage.
+        """
+        return self._counter.observer
+
+    @observer.setter
+    def observer(self, observer: Observer | None) -> None:
+        self._counter.observer = observer
+
+    @property
+    def log(self) -> list[Operation]:
+        """Every call so far, in order, with those that failed."""
+        return self._counter.log
+
+    @property
+    def values(self) -> dict[str, JsonValue]:
+        """What is kept, whoever may read it."""
+        return self.rows.values_by_key()
+
+    def sleep(self, seconds: float) -> None:
+        """How whoever repeats a call waits: the clock moves on, and no time is lost."""
+        self.clock.sleep(seconds)
+
+    def outage(self, calls: int, *, status: int | None = 503) -> None:
+        """Let the next calls fail, as they do when the API server is away; None: it does not even answer."""
+        self._counter.outage.calls, self._counter.outage.status = calls, status
+
+    def collect_garbage(self) -> list[str]:
+        """Delete what has expired by the clock, as `airflow state-store clean` does; the keys that went."""
+        return self.rows.collect(self.clock.now())
+
+    def get(self, key: str, default: JsonValue = None) -> JsonValue:
+        """The value, or `default` when there is none, or when this attempt or asset is not known (any more).
+
+        Raises:
+            pydantic.ValidationError: the key is no text.
+            AirflowRuntimeError: the value is nested too deeply, the key is unusable, or during an outage.
+        """
+        return self._counter.pass_through("get", key, partial(self._get, key, default))
+
+    def delete(self, key: str) -> None:
+        """Remove the value, if there is one. In a task's store, `"."` removes all of them!
+
+        Raises:
+            pydantic.ValidationError: the key is no text.
+            AirflowRuntimeError: status 404 when this attempt or asset is not known (any more); during an outage.
+        """
+        self._counter.pass_through("delete", key, partial(self._delete, key))
+
+    def clear(self) -> None:
+        """Remove all values.
+
+        Raises:
+            AirflowRuntimeError: status 404 when this attempt or asset is not known (any more); during an outage.
+        """
+        self._counter.pass_through("clear", "", self._clear)
+
+    def _get(self, key: str, default: JsonValue) -> JsonValue:
+        sent = key_sent(key)
+        refused = self._refused(sent)
+        if refused is not None:
+            return _default_or_raise(default, refused)
+        row = self.rows.get(sent)
+        return default if row is None else received(row.text)
+
+    def _set(self, key: str, value: JsonValue, expires_at: datetime | None = None) -> None:
+        message_key, body = set_sent(key, value)
+        self._admit(message_key)
+        row = Row(text=kept(body), expires_at=expires_at)
+        if len(row.text) > LARGE:
+            log.warning("The value of %r has %d bytes, which Airflow warns of from %d on.", key, len(row.text), LARGE)
+        self.rows[message_key] = row
+
+    def _admit(self, key: str) -> None:
+        """Let a write in, or refuse it."""
+        self._admit_any(key)
+
+    def _delete(self, key: str) -> None:
+        sent = key_sent(key)
+        self._admit_any(sent)
+        self.rows.pop(sent, None)
+
+    def _clear(self) -> None:
+        self._admit_any("any")
+        self.rows.clear()
+
+    def _admit_any(self, key: str) -> None:
+        refused = self._refused(key)
+        if refused is not None:
+            raise refused
+
+    def _refused(self, key: str) -> AirflowRuntimeError | None:
+        """With what the API server refuses any call with the key; None: it does not."""
+        raise NotImplementedError
+
+
+def _default_or_raise(default: JsonValue, refused: AirflowRuntimeError) -> JsonValue:
+    """A reader cannot tell what Airflow does not know from what is not there."""
+    if is_not_found(refused):
+        return default
+    raise refused
+
+
+class _AsyncMethods(_FakeStore):
+    """The methods that an event loop calls; the fakes answer at once."""
+
+    async def aget(self, key: str, default: JsonValue = None) -> JsonValue:
+        """As `get`."""
+        return self.get(key, default)
+
+    async def adelete(self, key: str) -> None:
+        """As `delete`."""
+        self.delete(key)
+
+    async def aclear(self) -> None:
+        """As `clear`."""
+        self.clear()
+
+
+class FakeTaskStore(_FakeStore):
+    """The state of one task instance as one attempt sees it: Airflow's `context["task_state_store"]`.
+
+    Args:
+        rows: what outlives the attempt; two stores on the same rows are two attempts of one task instance.
+        clock: what retention is counted from.
+        counter: where the calls are seen, when several stores are watched together.
+    """
+
+    def __init__(
+        self, rows: Rows | None = None, *, clock: FakeClock | None = None, counter: Counter | None = None
+    ) -> None:
+        super().__init__(rows, clock, counter)
+        self.replaced = False
+        """Whether another attempt has taken over: reads give defaults, and writes are refused with 404."""
+
+    def __repr__(self) -> str:
+        return f"<FakeTaskStore {', '.join(self.rows) or 'empty'}>"
+
+    def set(self, key: str, value: JsonValue, *, retention: timedelta | None = None) -> None:
+        """Keep a JSON value.
+
+        Args:
+            key: any text, but see the errors.
+            value: JSON, not None. What is inside of it and no JSON number (NaN, infinity) silently becomes None.
+            retention: `NEVER_EXPIRE`, or how long after now the value may be deleted; 30 days by default.
+
+        Raises:
+            ValueError: the value is None.
+            pydantic.ValidationError: the value is no JSON (datetime, tuple, bytes, other keys than text, ...).
+            OverflowError: an integer in it has more than 64 bits; or the retention is too long.
+            UnicodeEncodeError: a text in it has a lone surrogate.
+            AirflowRuntimeError: the value is NaN or infinity, or the key is empty (422); the key is `"."` (405); the
+                key is `".."` or has a line break, or another attempt has replaced this one (404); an outage.
+        """
+        self._counter.pass_through("set", key, partial(self._set_until, key, value, retention))
+
+    def _set_until(self, key: str, value: JsonValue, retention: timedelta | None) -> None:
+        refuse_none(value)
+        self._set(key, value, self._expires_at(retention))
+
+    def _expires_at(self, retention: timedelta | None) -> datetime | None:
+        if retention is NEVER_EXPIRE:
+            return None
+        return self.clock.now() + (DEFAULT_RETENTION if retention is None else retention)
+
+    def _delete(self, key: str) -> None:
+        if key_sent(key) == ".":  # the client resolves the path, and what is left is that of `clear`
+            self._clear()
+        else:
+            super()._delete(key)
+
+    def _refused(self, key: str) -> AirflowRuntimeError | None:
+        """The key is a part of the path, so the path's own names are refused."""
+        if key == "":
+            return invalid_key()
+        if key == ".":
+            return refusal(405, "Method Not Allowed")
+        if key == ".." or "\n" in key:
+            return refusal(404, "Not Found")
+        return not_found("Task instance") if self.replaced else None
+
+
+class AsyncFakeTaskStore(FakeTaskStore, _AsyncMethods):
+    """A task's store as Airflow 3.4 has it: with async methods."""
+
+    async def aset(self, key: str, value: JsonValue, *, retention: timedelta | None = None) -> None:
+        """As `set`."""
+        self.set(key, value, retention=retention)
+
+
+class FakeAssetStore(_AsyncMethods):
+    """The state of one asset: Airflow's `context["asset_state_store"][asset]`.
+
+    Unlike a task's state it has no retention and is shared by all tasks. A replaced attempt cannot `set` either, but
+    it still reads the values, and its `delete` and `clear` are carried out!
+
+    Args:
+        rows: what outlives the attempt.
+        active: whether Airflow knows the asset; if not, reads give defaults, and writes are refused with 404.
+        clock: as in `FakeTaskStore`.
+        counter: as in `FakeTaskStore`.
+    """
+
+    def __init__(
+        self,
+        rows: Rows | None = None,
+        *,
+        active: bool = True,
+        clock: FakeClock | None = None,
+        counter: Counter | None = None,
+    ) -> None:
+        super().__init__(rows, clock, counter)
+        self.active = active
+        self.replaced = False
+        """Whether another attempt of the task has taken over: `set` is refused with 404."""
+
+    def __repr__(self) -> str:
+        return f"<FakeAssetStore {', '.join(self.rows) or 'empty'}>"
+
+    def set(self, key: str, value: JsonValue) -> None:
+        """Keep a JSON value.
+
+        Raises:
+            ValueError: the value is None.
+            TypeError: Python's `json` cannot write the value (datetime, bytes, ...).
+            pydantic.ValidationError: it can, but the value is no JSON (tuple, keys other than text).
+            OverflowError: an integer in it has more than 64 bits.
+            RecursionError: it is nested far too deeply.
+            UnicodeEncodeError: a text in it has a lone surrogate.
+            AirflowRuntimeError: the value is NaN or infinity, or the key is empty (422); the asset is not active, or
+                another attempt has replaced this one (404); an outage.
+        """
+        self._counter.pass_through("set", key, partial(self._measure_and_set, key, value))
+
+    def _measure_and_set(self, key: str, value: JsonValue) -> None:
+        refuse_none(value)
+        json.dumps(value)  # Airflow looks how large it is first
+        self._set(key, value)
+
+    def _admit(self, key: str) -> None:
+        super()._admit(key)
+        if self.replaced:  # only a write names its writer, who has to be known
+            raise not_found("Task instance")
+
+    def _refused(self, key: str) -> AirflowRuntimeError | None:
+        if key == "":
+            return invalid_key()
+        return None if self.active else not_found("Asset")
+
+    async def aset(self, key: str, value: JsonValue) -> None:
+        """As `set`."""
+        self.set(key, value)

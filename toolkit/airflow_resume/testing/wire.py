@@ -1,0 +1,91 @@
+"""The way of a value from the task to the database and back.
+
+Theory of operation. Airflow has no list of the values that it refuses: what a value must withstand is the way. The
+task validates a message with pydantic and packs it with msgspec; the supervisor writes it as JSON for the API server;
+that parses it and keeps JSON; and so back. The fakes send values the same way with the same libraries, so they refuse
+and change what Airflow refuses and changes, with the same errors.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import msgspec
+from pydantic import BaseModel, JsonValue, ValidationError
+
+from airflow_resume.testing.refusals import refusal
+
+
+class _Message(BaseModel):
+    """What the task sends to its supervisor."""
+
+    key: str
+    value: JsonValue = None
+
+
+class _Body(BaseModel):
+    """What the supervisor sends to the API server."""
+
+    value: JsonValue
+
+
+def key_sent(key: str) -> str:
+    """The key as the supervisor gets it.
+
+    Raises:
+        pydantic.ValidationError: it is not text.
+        UnicodeEncodeError: it has a lone surrogate.
+    """
+    return str(_packed(_Message(key=key))["key"])
+
+
+def refuse_none(value: object) -> None:
+    """The first thing that is looked at.
+
+    Raises:
+        ValueError: the value is None.
+    """
+    if value is None:
+        raise ValueError("Cannot set value as None")
+
+
+def set_sent(key: str, value: JsonValue) -> tuple[str, str]:
+    """Key, and body of the request, as the API server gets them.
+
+    Raises:
+        pydantic.ValidationError: key or value are of another type, or the value is nested very deeply.
+        OverflowError: an integer has more than 64 bits.
+        UnicodeEncodeError: a text has a lone surrogate.
+    """
+    message = _packed(_Message(key=key, value=value))
+    return message["key"], _Body(value=message["value"]).model_dump_json()
+
+
+def kept(body: str) -> str:
+    """What the API server keeps of a body: the value, as JSON.
+
+    Raises:
+        AirflowRuntimeError: NaN or infinity (status 422); in JSON they are null.
+    """
+    value = json.loads(body)["value"]
+    if value is None:
+        raise refusal(422, "value cannot be null")
+    return json.dumps(value)
+
+
+def received(text: str) -> JsonValue:
+    """The value as the task gets it.
+
+    Raises:
+        AirflowRuntimeError: it is nested too deeply (without a status). It can be written, and never read.
+    """
+    try:
+        return _Body.model_validate_json(f'{{"value": {text}}}').value
+    except ValidationError as error:
+        raise refusal(None, str(error)) from None
+
+
+def _packed(message: BaseModel) -> dict[str, Any]:
+    unpacked: dict[str, Any] = msgspec.msgpack.decode(msgspec.msgpack.encode(message.model_dump()))
+    return unpacked

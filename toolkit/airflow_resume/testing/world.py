@@ -1,0 +1,116 @@
+"""What outlives the attempts of a task: the rows of the database, and what Airflow knows of task instances and runs."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Literal, TypeAlias
+
+from airflow.sdk.definitions.asset import Asset, AssetUriRef
+
+from airflow_resume.testing.assets import AnyAsset
+from airflow_resume.testing.clock import FakeClock
+from airflow_resume.testing.events import AssetEvent
+from airflow_resume.testing.operations import Counter
+from airflow_resume.testing.rows import Rows
+from airflow_resume.testing.stores import AsyncFakeTaskStore, FakeAssetStore, FakeTaskStore
+
+AirflowVersion: TypeAlias = Literal["3.3", "3.4"]
+
+Instance: TypeAlias = tuple[str, str, str, int]
+"""Dag id, run id, task id and map index: what state belongs to."""
+
+
+@dataclass
+class InstanceRecord:
+    """What Airflow knows of a task instance."""
+
+    rows: Rows = field(default_factory=Rows)
+    try_number: int = 0
+    max_tries: int = 0
+    current: list[FakeTaskStore | FakeAssetStore] = field(default_factory=list)
+    """The stores of the attempt that is known; those of every other one are replaced."""
+
+    def start_attempt(self, *, retries: int) -> None:
+        """Count another try, and forget the attempt that is known."""
+        self.replace()
+        if self.try_number == 0 and self.max_tries == 0:
+            self.max_tries = retries
+        self.try_number += 1
+
+    def replace(self) -> None:
+        """Forget the attempt that is known: from now on it reads defaults, and its writes are refused."""
+        for store in self.current:
+            store.replaced = True
+        self.current = []
+
+
+@dataclass
+class AssetRecord:
+    """What Airflow knows of an asset."""
+
+    asset: Asset
+    rows: Rows = field(default_factory=Rows)
+    active: bool = True
+
+
+@dataclass
+class World:
+    """One Airflow.
+
+    Every call of every store passes `counter`, which has the log of operations, the observer and the outage.
+    """
+
+    airflow: AirflowVersion = "3.3"
+    clock: FakeClock = field(default_factory=FakeClock)
+    counter: Counter = field(default_factory=Counter)
+    instances: dict[Instance, InstanceRecord] = field(default_factory=lambda: defaultdict(InstanceRecord))
+    clear_numbers: dict[tuple[str, str], int] = field(default_factory=lambda: defaultdict(int))
+    """By Dag id and run id: how often any task of the run was cleared."""
+    assets: dict[str, AssetRecord] = field(default_factory=dict)
+    """By name."""
+    events: list[AssetEvent] = field(default_factory=list)
+    """Of all assets, oldest first."""
+
+    def know(self, assets: Iterable[AnyAsset]) -> None:
+        """Let the assets be known and active; a reference alone makes none known."""
+        for asset in assets:
+            if isinstance(asset, Asset):
+                self.assets.setdefault(asset.name, AssetRecord(asset))
+
+    def replace_all(self, task: tuple[str, str, str]) -> None:
+        """Forget the attempts of all instances of a mapped task, named by Dag id, run id and task id."""
+        for instance, record in self.instances.items():
+            if instance[:3] == task:
+                record.replace()
+
+    def task_store(self, instance: Instance) -> FakeTaskStore:
+        """The store of a new attempt."""
+        kind = FakeTaskStore if self.airflow == "3.3" else AsyncFakeTaskStore
+        store = kind(self.instances[instance].rows, clock=self.clock, counter=self.counter)
+        self.instances[instance].current.append(store)
+        return store
+
+    def asset_store(self, instance: Instance, asset: AnyAsset) -> FakeAssetStore:
+        """The store of an asset, for a new attempt."""
+        record = self._record(asset)
+        store = FakeAssetStore(
+            record.rows if record else None,
+            active=record is not None and record.active,
+            clock=self.clock,
+            counter=self.counter,
+        )
+        self.instances[instance].current.append(store)
+        return store
+
+    def _record(self, asset: AnyAsset) -> AssetRecord | None:
+        if not isinstance(asset, AssetUriRef):
+            return self.assets.get(asset.name)
+        return next((record for record in self.assets.values() if record.asset.uri == asset.uri), None)
+
+    def expire(self, after: timedelta) -> list[str]:
+        """Let time pass and run `airflow state-store clean`; the keys that it deleted."""
+        self.clock.advance(after)
+        return [key for record in self.instances.values() for key in record.rows.collect(self.clock.now())]
