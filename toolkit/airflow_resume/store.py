@@ -13,7 +13,7 @@ import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeVar, cast
 
 from airflow_resume.attempt import AnyContext, Attempt, current_attempt, current_context
 from airflow_resume.channel import Channel, InlineChannel, task_channel
@@ -181,8 +181,8 @@ class AirflowStore:
     Raises (every method):
         StoreUnavailableError: no answer within `RETRY_SECONDS`.
         StoreRefusedError: the API server said no, and will again.
-        SupersededError: the supervisor of this task process is gone, or (a write to the task's store) Airflow does
-            not know this attempt any more.
+        SupersededError: the supervisor of this task process is gone, or (a write) Airflow does not know this attempt
+            any more.
         AssetInactiveError: a write to the store of an asset that is not active.
     """
 
@@ -215,6 +215,17 @@ class AirflowStore:
 
     def _persist(self, call: Callable[[], T]) -> T:
         """Make the call, again while the API server is away, and name what went wrong."""
+        try:
+            return call()  # nearly always enough, and far cheaper than a Retrying
+        except Exception as error:  # noqa: BLE001  raised again, named
+            if not _is_api_trouble(error):
+                self._raise_named(error)
+        try:
+            return self._repeat(call)
+        except Exception as error:  # noqa: BLE001  raised again, named
+            self._raise_named(error)
+
+    def _repeat(self, call: Callable[[], T]) -> T:
         from tenacity import (
             Retrying,
             before_sleep_log,
@@ -231,13 +242,13 @@ class AirflowStore:
             before_sleep=before_sleep_log(log, logging.WARNING),
             reraise=True,
         )
-        try:
-            return repeat(call)
-        except Exception as error:
-            named = self._named(error)
-            if named is None:
-                raise
-            raise named from error
+        return repeat(call)
+
+    def _raise_named(self, error: Exception) -> NoReturn:
+        named = self._named(error)
+        if named is None:
+            raise error
+        raise named from error
 
     def _named(self, error: Exception) -> Exception | None:
         if isinstance(error, (ConnectionError, EOFError)) and _is_of_the_supervisor(error):
@@ -245,7 +256,7 @@ class AirflowStore:
         if not _is_api_error(error):
             return None
         if _status_code(error) in _UNKNOWN_TO_AIRFLOW:
-            return self.refused()
+            return SupersededError() if _names_the_task_instance(error) else self.refused()
         if _is_api_trouble(error):
             return StoreUnavailableError()
         return StoreRefusedError(f"The state store refused the call: {error}")
@@ -253,6 +264,15 @@ class AirflowStore:
 
 _UNKNOWN_TO_AIRFLOW = {404, 409, 410}
 _SERVER_ERRORS, _TOO_MANY = 500, 429
+
+
+def _names_the_task_instance(error: BaseException) -> bool:
+    """Whether it is the attempt that Airflow does not know any more, and not the asset or the key."""
+    detail: Any = getattr(getattr(error, "error", None), "detail", None)
+    for _ in range(2):  # the answer of the API server lies inside that of the supervisor
+        detail = detail.get("detail") if isinstance(detail, dict) else None
+    message = detail.get("message") if isinstance(detail, dict) else None
+    return isinstance(message, str) and message.startswith("Task instance")
 
 
 def _is_of_the_supervisor(error: BaseException) -> bool:

@@ -258,6 +258,15 @@ def test_a_refused_write_of_an_asset_means_inactive() -> None:
         asset_store({"asset_state_store": stores}, ORDERS).set("k", 1)
 
 
+def test_a_replaced_attempt_that_writes_to_an_asset_is_told_so() -> None:
+    """The asset is active; it is the attempt that Airflow does not know any more."""
+    fake = FakeAssetStore()
+    fake.replaced = True
+    stores = FakeAssetStores([ORDERS], lambda _asset: fake)
+    with pytest.raises(SupersededError):
+        asset_store({"asset_state_store": stores}, ORDERS).set("k", 1)
+
+
 def test_a_refused_value_is_refused_for_good() -> None:
     with pytest.raises(StoreRefusedError):
         task_store({"task_state_store": FakeTaskStore()}).set("k", float("nan"))
