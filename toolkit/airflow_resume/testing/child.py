@@ -1,0 +1,73 @@
+"""An attempt in a forked child process, which can really be killed.
+
+The child reports every point through a pipe before it fires, so the parent knows what happened up to the kill. Only
+what outlives a process (files, servers) is shared by the attempts: a list in memory that a child appends to is gone.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
+from typing import Any, NoReturn, TypeVar
+
+from airflow_resume.testing.points import CrashedError
+from airflow_resume.testing.world import World
+
+W = TypeVar("W", bound=World)
+
+
+class ChildFailedError(Exception):
+    """An attempt in a child process raised an error that cannot be sent to its parent."""
+
+
+def in_child(attempt: Callable[[W], Any], world: W) -> Any:
+    """What the attempt returns or raises in a forked child.
+
+    Raises:
+        CrashedError: the child was killed.
+    """
+    receiver, sender = Pipe(duplex=False)
+    pid = os.fork()
+    if pid == 0:
+        _live(attempt, world, sender)
+    sender.close()
+    answer = _listen(world, receiver)
+    os.waitpid(pid, 0)
+    if answer is None:
+        raise CrashedError("the child process was killed")
+    returned, value = answer
+    if returned:
+        return value
+    raise value
+
+
+def _listen(world: World, receiver: Connection) -> tuple[bool, Any] | None:
+    """Note what the child reports, and return its last word, if it had one."""
+    answer = None
+    with receiver:
+        while True:
+            try:
+                topic, message = receiver.recv()
+            except EOFError:
+                return answer
+            if topic == "point":
+                world.points.note(*message)
+            else:
+                answer = message
+
+
+def _live(attempt: Callable[[W], Any], world: W, sender: Connection) -> NoReturn:
+    """The child's life: nothing of the parent's may run in it afterwards."""
+    world.points.listener = lambda point, mark: sender.send(("point", (point, mark)))
+    try:
+        answer = True, attempt(world)
+    except BaseException as error:  # noqa: BLE001  the parent judges
+        answer = False, error
+    try:
+        sender.send(("answer", answer))
+    except Exception:  # noqa: BLE001  pickle raises what it likes
+        sender.send(("answer", (False, ChildFailedError(repr(answer[1])))))
+    finally:
+        os._exit(0)
