@@ -10,7 +10,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from airflow_resume.testing.world import World
+from airflow_resume.testing.crash_world import CrashWorld
 
 
 class TinyStore:
@@ -59,7 +59,7 @@ class FileValues(dict[str, Any]):
         return dict(json.loads(self._path.read_text())) if self._path.exists() else {}
 
 
-class TaskWorld(World):
+class TaskWorld(CrashWorld):
     """A world with the state of one task instance, and of one asset."""
 
     def __init__(self, values: MutableMapping[str, Any] | None = None, **outliving: Any) -> None:

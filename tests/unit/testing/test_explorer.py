@@ -28,16 +28,16 @@ from airflow_resume.testing.oracles import (
 )
 from airflow_resume.testing.outcome import Outcome
 from airflow_resume.testing.points import CrashedError
-from airflow_resume.testing.world import World
+from airflow_resume.testing.crash_world import CrashWorld
 
 PAGES = 3
 
 
-def a_store() -> World:
-    return World(store=TinyStore())
+def a_store() -> CrashWorld:
+    return CrashWorld(store=TinyStore())
 
 
-def sets_after_the_work(world: World) -> int:
+def sets_after_the_work(world: CrashWorld) -> int:
     """The loop of Airflow's documentation."""
     page = world.store.get("page", 0)
     while page < PAGES:
@@ -48,7 +48,7 @@ def sets_after_the_work(world: World) -> int:
     return int(page)
 
 
-def sets_before_the_work(world: World) -> int:
+def sets_before_the_work(world: CrashWorld) -> int:
     for page in range(world.store.get("page", 0), PAGES):
         world.store.set("page", page + 1)
         with world.effect(f"load {page}"):
@@ -141,17 +141,17 @@ def test_checkpoint_loses_nothing_and_repeats_at_most_what_was_in_hand(kinds: An
 
 
 def test_a_dead_attempt_can_do_nothing_more() -> None:
-    def tidies_up(world: World) -> None:
+    def tidies_up(world: CrashWorld) -> None:
         try:
             with world.effect("work"):
                 pass
         finally:
             world.store.set("finally", world.attempt)
 
-    def untouched(outcome: Outcome[World]) -> None:
+    def untouched(outcome: Outcome[CrashWorld]) -> None:
         assert outcome.world.store.values == {"finally": world_attempts(outcome)}
 
-    def world_attempts(outcome: Outcome[World]) -> int:
+    def world_attempts(outcome: Outcome[CrashWorld]) -> int:
         return outcome.world.attempt
 
     explore_crashes(tidies_up, oracle=untouched, world=a_store, double=False, kinds=["crash"])
@@ -174,7 +174,7 @@ def test_what_a_dead_attempt_made_is_dead_in_the_next_one() -> None:
 
 
 def test_a_swallowed_crash_is_still_the_end() -> None:
-    def swallows(world: World) -> int:
+    def swallows(world: CrashWorld) -> int:
         try:
             world.store.set("a", 1)
         except BaseException:  # noqa: BLE001
@@ -187,7 +187,7 @@ def test_a_swallowed_crash_is_still_the_end() -> None:
 def test_a_lost_reply_is_applied_and_a_refused_call_is_not() -> None:
     seen: dict[str, Any] = {}
 
-    def one_set(world: World) -> None:
+    def one_set(world: CrashWorld) -> None:
         try:
             world.store.set("a", 1)
         except Exception as error:
@@ -203,8 +203,8 @@ def test_a_lost_reply_is_applied_and_a_refused_call_is_not() -> None:
 def test_a_real_kill_finds_the_same(attempt: Any, broken: bool, tmp_path: Path) -> None:  # noqa: FBT001
     worlds = iter(range(10**6))
 
-    def files() -> World:
-        return World(store=TinyStore(FileValues(tmp_path / f"{next(worlds)}.json")))
+    def files() -> CrashWorld:
+        return CrashWorld(store=TinyStore(FileValues(tmp_path / f"{next(worlds)}.json")))
 
     oracle = each_effect_exactly_once if broken else each_effect_at_least_once
     with pytest.raises(CrashFoundError, match=r"sigkill at point 4 .*\n(.*\n)* +attempt 2"):
@@ -226,7 +226,7 @@ def test_a_real_kill_cannot_break_checkpoint(tmp_path: Path) -> None:
 # --- what is wrong with the test ------------------------------------------------------------------------------
 
 
-def ok(_outcome: Outcome[World]) -> None:
+def ok(_outcome: Outcome[CrashWorld]) -> None:
     pass
 
 
@@ -238,7 +238,7 @@ def test_a_point_that_is_never_reached_is_an_error() -> None:
 def test_an_attempt_that_changes_after_two_equal_runs_is_found_by_its_missing_point() -> None:
     runs = iter(range(100))
 
-    def fickle(world: World) -> None:
+    def fickle(world: CrashWorld) -> None:
         for _ in range(3 if next(runs) < 2 else 0):
             world.store.get("a")
 
@@ -249,7 +249,7 @@ def test_an_attempt_that_changes_after_two_equal_runs_is_found_by_its_missing_po
 def test_two_unequal_runs_are_an_error() -> None:
     runs = iter(range(100))
 
-    def random(world: World) -> None:
+    def random(world: CrashWorld) -> None:
         world.store.get("same")
         world.store.get(f"key-{next(runs)}")
 
@@ -260,7 +260,7 @@ def test_two_unequal_runs_are_an_error() -> None:
 
 
 def test_an_oracle_that_does_not_judge_is_an_error() -> None:
-    def broken(_outcome: Outcome[World]) -> None:
+    def broken(_outcome: Outcome[CrashWorld]) -> None:
         raise KeyError("typo")
 
     with pytest.raises(OracleBrokenError, match=r"The oracle broken raised KeyError\('typo'\)"):
@@ -268,7 +268,7 @@ def test_an_oracle_that_does_not_judge_is_an_error() -> None:
 
 
 def test_an_oracle_that_refuses_the_clean_run_is_an_error() -> None:
-    def never(_outcome: Outcome[World]) -> None:
+    def never(_outcome: Outcome[CrashWorld]) -> None:
         raise AssertionError("no")
 
     with pytest.raises(CleanRunError, match="Without any crash: no"):
@@ -276,7 +276,7 @@ def test_an_oracle_that_refuses_the_clean_run_is_an_error() -> None:
 
 
 def test_an_attempt_that_fails_after_a_crash_is_a_finding() -> None:
-    def once(world: World) -> None:
+    def once(world: CrashWorld) -> None:
         if world.store.get("begun"):
             raise RuntimeError("begun already")
         world.store.set("begun", True)
@@ -288,7 +288,7 @@ def test_an_attempt_that_fails_after_a_crash_is_a_finding() -> None:
 
 
 def test_an_attempt_that_never_succeeds_is_an_error() -> None:
-    def hopeless(world: World) -> None:
+    def hopeless(world: CrashWorld) -> None:
         raise OSError(world.attempt)
 
     with pytest.raises(NeverSucceededError, match="attempt 1 failed"):
@@ -298,7 +298,7 @@ def test_an_attempt_that_never_succeeds_is_an_error() -> None:
 
 
 def test_an_attempt_without_end_is_an_error() -> None:
-    def endless(world: World) -> None:
+    def endless(world: CrashWorld) -> None:
         while True:
             world.store.get("a")
 
@@ -316,12 +316,12 @@ def test_a_way_that_cannot_be_read_is_an_error(only: str) -> None:
 
 
 def test_a_mark_that_goes_back_is_found() -> None:
-    def followed() -> World:
+    def followed() -> CrashWorld:
         world = a_store()
         world.follow(lambda: world.store.values.get("mark"))
         return world
 
-    def starts_over(world: World) -> None:
+    def starts_over(world: CrashWorld) -> None:
         for mark in (1, 2):
             world.store.set("mark", mark)
 
@@ -331,7 +331,7 @@ def test_a_mark_that_goes_back_is_found() -> None:
 
 
 def test_what_is_left_behind_is_found() -> None:
-    def leaks(world: World) -> None:
+    def leaks(world: CrashWorld) -> None:
         world.store.set(f"temporary-{world.attempt}", 1)
         world.store.delete(f"temporary-{world.attempt}")
 
@@ -346,7 +346,7 @@ def test_pairs_are_bounded_and_what_is_left_out_is_said() -> None:
 
 
 def test_an_effect_can_be_a_decorator() -> None:
-    def decorated(world: World) -> None:
+    def decorated(world: CrashWorld) -> None:
         @world.effect("send")
         def send() -> None:
             pass

@@ -13,9 +13,9 @@ from multiprocessing.connection import Connection
 from typing import Any, NoReturn, TypeVar
 
 from airflow_resume.testing.points import CrashedError
-from airflow_resume.testing.world import World
+from airflow_resume.testing.crash_world import CrashWorld
 
-W = TypeVar("W", bound=World)
+W = TypeVar("W", bound=CrashWorld)
 
 
 class ChildFailedError(Exception):
@@ -43,7 +43,7 @@ def in_child(attempt: Callable[[W], Any], world: W) -> Any:
     raise value
 
 
-def _listen(world: World, receiver: Connection) -> tuple[bool, Any] | None:
+def _listen(world: CrashWorld, receiver: Connection) -> tuple[bool, Any] | None:
     """Note what the child reports, and return its last word, if it had one."""
     answer = None
     with receiver:

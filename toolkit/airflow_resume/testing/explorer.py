@@ -25,9 +25,9 @@ from airflow_resume.testing.outcome import Outcome, Tries
 from airflow_resume.testing.points import IN_PROCESS, CrashKind, Point, Points
 from airflow_resume.testing.trace import draw
 from airflow_resume.testing.ways import Way, read_way, thinned, ways_at, write_way
-from airflow_resume.testing.world import World
+from airflow_resume.testing.crash_world import CrashWorld
 
-W = TypeVar("W", bound=World)
+W = TypeVar("W", bound=CrashWorld)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,7 +92,7 @@ def explore_crashes(
     attempt: Callable[[W], Any],
     *,
     oracle: Oracle | Sequence[Oracle],
-    world: Callable[[], W] = World,  # type: ignore[assignment]
+    world: Callable[[], W] = CrashWorld,  # type: ignore[assignment]
     kinds: Sequence[CrashKind] = IN_PROCESS,
     double: bool = True,
     max_points: int = 1_000,

@@ -48,7 +48,7 @@ def same_result(outcome: Outcome[Any]) -> None:
 
 
 def mark_never_decreases(outcome: Outcome[Any]) -> None:
-    """The mark that `World.follow` reads never went back, and never got lost once it was there."""
+    """The mark that `CrashWorld.follow` reads never went back, and never got lost once it was there."""
     latest: Any = None
     for mark in outcome.marks:
         if latest is not None and (mark is None or mark < latest):

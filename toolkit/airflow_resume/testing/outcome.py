@@ -11,9 +11,9 @@ from airflow.sdk.exceptions import AirflowFailException
 from airflow_resume.testing.child import in_child
 from airflow_resume.testing.errors import NeverSucceededError, TooManyPointsError
 from airflow_resume.testing.points import CrashedError, Effect
-from airflow_resume.testing.world import World
+from airflow_resume.testing.crash_world import CrashWorld
 
-W = TypeVar("W", bound=World)
+W = TypeVar("W", bound=CrashWorld)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,7 +35,7 @@ class Outcome(Generic[W]):
 
     @property
     def marks(self) -> list[Any]:
-        """What the mark was after each store call, see `World.follow`."""
+        """What the mark was after each store call, see `CrashWorld.follow`."""
         return self.world.points.marks
 
     @property
@@ -90,7 +90,7 @@ class Tries(Generic[W]):
         self._check_limit(world)
         return not world.points.dead, value, None
 
-    def _is_retried(self, world: World, error: BaseException) -> bool:
+    def _is_retried(self, world: CrashWorld, error: BaseException) -> bool:
         points = world.points
         if points.dead or isinstance(error, CrashedError):
             return True
@@ -98,7 +98,7 @@ class Tries(Generic[W]):
             return True
         return points.faulty and isinstance(error, Exception) and not isinstance(error, AirflowFailException)
 
-    def _check_limit(self, world: World) -> None:
+    def _check_limit(self, world: CrashWorld) -> None:
         if world.points.overrun:
             raise TooManyPointsError(
                 f"More than {world.points.limit} points were passed. Try less at once, or raise max_points; if the"

@@ -168,7 +168,7 @@ def _fire(kind: CrashKind, point: Point) -> NoReturn:
         case "reply_lost":
             raise _api_server_error("no answer came (and the call was applied)")
         case "refused":
-            raise _api_server_error("the call was refused", status_code=503)
+            raise _api_server_error("the call was refused", status_code=403)
 
 
 def _api_server_error(message: str, **detail: Any) -> Exception:

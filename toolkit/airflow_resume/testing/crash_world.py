@@ -11,10 +11,10 @@ from airflow_resume.testing.points import Points, Source
 T = TypeVar("T")
 
 
-class World:
+class CrashWorld:
     """Everything that is still there when an attempt has died: stores, sinks, job systems.
 
-    `World(store=FakeTaskStore(), jobs=FakeJobs(), loaded=[])` has these as attributes. Those with an attribute
+    `CrashWorld(store=FakeTaskStore(), jobs=FakeJobs(), loaded=[])` has these as attributes. Those with an attribute
     `observer` (the fake stores, `FakeJobs`) are watched: their calls are points. Outside effects of your own are
     registered with `effect`. Subclass it for a world with methods; nothing needs to be overridden.
 
