@@ -4,9 +4,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from airflow.sdk.exceptions import AirflowFailException
 from tiny_stores import FileValues, TaskWorld, TinyStore
 
 from airflow_resume import checkpoint
+from airflow_resume.testing.crash_world import CrashWorld
 from airflow_resume.testing.errors import (
     CleanRunError,
     CrashFoundError,
@@ -28,7 +30,6 @@ from airflow_resume.testing.oracles import (
 )
 from airflow_resume.testing.outcome import Outcome
 from airflow_resume.testing.points import CrashedError
-from airflow_resume.testing.crash_world import CrashWorld
 
 PAGES = 3
 
@@ -355,3 +356,14 @@ def test_an_effect_can_be_a_decorator() -> None:
 
     with pytest.raises(CrashFoundError, match="repeated: 'send' 2 x"):
         explore_crashes(decorated, oracle=each_effect_exactly_once)
+
+
+def test_a_failure_that_airflow_never_tries_again_is_final_even_after_a_refused_call() -> None:
+    def gives_up(world: CrashWorld) -> None:
+        try:
+            world.store.set("a", 1)
+        except Exception as error:
+            raise AirflowFailException("no use") from error
+
+    with pytest.raises(NeverSucceededError, match=r"Airflow does not try again after an AirflowFailException"):
+        explore_crashes(gives_up, oracle=ok, world=a_store, kinds=["refused"])

@@ -12,8 +12,8 @@ from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from typing import Any, NoReturn, TypeVar
 
-from airflow_resume.testing.points import CrashedError
 from airflow_resume.testing.crash_world import CrashWorld
+from airflow_resume.testing.points import CrashedError
 
 W = TypeVar("W", bound=CrashWorld)
 

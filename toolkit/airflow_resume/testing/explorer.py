@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
+from airflow_resume.testing.crash_world import CrashWorld
 from airflow_resume.testing.errors import (
     CleanRunError,
     CrashFoundError,
@@ -25,7 +26,6 @@ from airflow_resume.testing.outcome import Outcome, Tries
 from airflow_resume.testing.points import IN_PROCESS, CrashKind, Point, Points
 from airflow_resume.testing.trace import draw
 from airflow_resume.testing.ways import Way, read_way, thinned, ways_at, write_way
-from airflow_resume.testing.crash_world import CrashWorld
 
 W = TypeVar("W", bound=CrashWorld)
 

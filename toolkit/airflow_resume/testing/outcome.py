@@ -9,9 +9,9 @@ from typing import Any, Generic, TypeVar
 from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_resume.testing.child import in_child
+from airflow_resume.testing.crash_world import CrashWorld
 from airflow_resume.testing.errors import NeverSucceededError, TooManyPointsError
 from airflow_resume.testing.points import CrashedError, Effect
-from airflow_resume.testing.crash_world import CrashWorld
 
 W = TypeVar("W", bound=CrashWorld)
 
@@ -66,29 +66,30 @@ class Tries(Generic[W]):
             NeverSucceededError: none does, or one fails in a way that no retry follows.
             TooManyPointsError: the points have no end.
         """
-        error: BaseException | None = None
+        last = ""
         for _ in range(self.most):
             world.points.begin_attempt()
-            returned, value, error = self._try_once(world)
+            returned, value = self._try_once(world)
             if returned:
                 return value
-        raise NeverSucceededError(f"{self.most} attempts, and none succeeded. The last: {error!r}.") from error
+            last = value
+        raise NeverSucceededError(f"{self.most} attempts, and none succeeded. The last: {last}.")
 
-    def _try_once(self, world: W) -> tuple[bool, Any, BaseException | None]:
+    def _try_once(self, world: W) -> tuple[bool, Any]:
+        """Whether the attempt returned, and what; or the text of its error, as the error itself keeps objects alive."""
         try:
             value = in_child(self.attempt, world) if self.forked else self.attempt(world)
         except BaseException as error:
             self._check_limit(world)
             if self._is_retried(world, error):
-                return False, None, error.with_traceback(None)  # or the dead attempt's objects would live on
+                return False, repr(error)
             if not isinstance(error, Exception):
                 raise
             raise NeverSucceededError(
-                f"attempt {world.attempt} failed, and not by the crash itself: {error!r}. If another try by Airflow is"
-                f" part of the design, pass retry_on=({type(error).__name__},)."
+                f"attempt {world.attempt} failed, and not by the crash itself: {error!r}.{_hint(error)}"
             ) from error
         self._check_limit(world)
-        return not world.points.dead, value, None
+        return not world.points.dead, value
 
     def _is_retried(self, world: CrashWorld, error: BaseException) -> bool:
         points = world.points
@@ -104,3 +105,9 @@ class Tries(Generic[W]):
                 f"More than {world.points.limit} points were passed. Try less at once, or raise max_points; if the"
                 f" attempt never ends, that is the bug."
             )
+
+
+def _hint(error: Exception) -> str:
+    if isinstance(error, AirflowFailException):
+        return " Airflow does not try again after an AirflowFailException."
+    return f" If another try by Airflow is part of the design, pass retry_on=({type(error).__name__},)."
