@@ -29,7 +29,7 @@ from airflow_resume.testing.oracles import (
     same_result,
 )
 from airflow_resume.testing.outcome import Outcome
-from airflow_resume.testing.points import CrashedError
+from airflow_resume.testing.points import IN_PROCESS, CrashedError
 
 PAGES = 3
 
@@ -212,16 +212,48 @@ def test_a_real_kill_finds_the_same(attempt: Any, broken: bool, tmp_path: Path) 
         explore_crashes(attempt, oracle=oracle, world=files, kinds=["sigkill"])
 
 
-def test_a_real_kill_cannot_break_checkpoint(tmp_path: Path) -> None:
+def in_files(tmp_path: Path) -> Any:
+    """Makes worlds that outlive a process."""
     worlds = iter(range(10**6))
+    return lambda: TaskWorld(FileValues(tmp_path / f"{next(worlds)}.json"))
 
-    def files() -> TaskWorld:
-        return TaskWorld(FileValues(tmp_path / f"{next(worlds)}.json"))
 
+def test_a_real_kill_cannot_break_checkpoint(tmp_path: Path) -> None:
+    oracles = [each_effect_at_least_once, same_result]
+    report = explore_crashes(checkpoints, oracle=oracles, world=in_files(tmp_path), kinds=["sigkill"], max_pairs=10)
+    assert report.ways == len(report.points) + report.pairs
+
+
+def test_in_child_processes_the_other_kinds_work_as_well(tmp_path: Path) -> None:
     report = explore_crashes(
-        checkpoints, oracle=[each_effect_at_least_once, same_result], world=files, kinds=["sigkill"], double=False
+        checkpoints, oracle=same_result, world=in_files(tmp_path), kinds=["sigkill", *IN_PROCESS], double=False
     )
-    assert report.ways == len(report.points)
+    assert report.ways > 2 * len(report.points)
+
+
+def test_a_mark_is_followed_through_child_processes(tmp_path: Path) -> None:
+    def followed() -> TaskWorld:
+        world: TaskWorld = files()
+        world.follow(lambda: world.values.get("mark"))
+        return world
+
+    def starts_over(world: TaskWorld) -> None:
+        store = world.context()["task_state_store"]
+        for mark in (1, 2):
+            store.set("mark", mark)
+
+    files = in_files(tmp_path)
+    with pytest.raises(CrashFoundError, match="the mark went back from 2 to 1"):
+        explore_crashes(starts_over, oracle=mark_never_decreases, world=followed, kinds=["sigkill"])
+
+
+def test_a_child_without_end_is_an_error() -> None:
+    def endless(world: CrashWorld) -> None:
+        while True:
+            world.store.get("a")
+
+    with pytest.raises(TooManyPointsError):
+        explore_crashes(endless, oracle=ok, world=a_store, kinds=["sigkill"], max_points=5)
 
 
 # --- what is wrong with the test ------------------------------------------------------------------------------

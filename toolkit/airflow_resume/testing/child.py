@@ -7,6 +7,7 @@ what outlives a process (files, servers) is shared by the attempts: a list in me
 from __future__ import annotations
 
 import os
+import pickle
 from collections.abc import Callable
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
@@ -19,7 +20,7 @@ W = TypeVar("W", bound=CrashWorld)
 
 
 class ChildFailedError(Exception):
-    """An attempt in a child process raised an error that cannot be sent to its parent."""
+    """What an attempt in a child process raised or returned cannot be pickled; the text is its `repr`."""
 
 
 def in_child(attempt: Callable[[W], Any], world: W) -> Any:
@@ -37,13 +38,13 @@ def in_child(attempt: Callable[[W], Any], world: W) -> Any:
     os.waitpid(pid, 0)
     if answer is None:
         raise CrashedError("the child process was killed")
-    returned, value = answer
+    returned, value, world.points.overrun = answer
     if returned:
         return value
     raise value
 
 
-def _listen(world: CrashWorld, receiver: Connection) -> tuple[bool, Any] | None:
+def _listen(world: CrashWorld, receiver: Connection) -> tuple[bool, Any, bool] | None:
     """Note what the child reports, and return its last word, if it had one."""
     answer = None
     with receiver:
@@ -62,12 +63,21 @@ def _live(attempt: Callable[[W], Any], world: W, sender: Connection) -> NoReturn
     """The child's life: nothing of the parent's may run in it afterwards."""
     world.points.listener = lambda point, mark: sender.send(("point", (point, mark)))
     try:
-        answer = True, attempt(world)
+        returned, value = True, attempt(world)
     except BaseException as error:  # noqa: BLE001  the parent judges
-        answer = False, error
+        returned, value = False, error
     try:
-        sender.send(("answer", answer))
-    except Exception:  # noqa: BLE001  pickle raises what it likes
-        sender.send(("answer", (False, ChildFailedError(repr(answer[1])))))
+        if not _survives_pickling(value):
+            returned, value = False, ChildFailedError(repr(value))
+        sender.send(("answer", (returned, value, world.points.overrun)))
     finally:
         os._exit(0)
+
+
+def _survives_pickling(value: Any) -> bool:
+    """Many errors can be pickled and not be read again, as they are made from more than their text."""
+    try:
+        pickle.loads(pickle.dumps(value))  # noqa: S301  our own
+    except Exception:  # noqa: BLE001  pickle raises what it likes
+        return False
+    return True
