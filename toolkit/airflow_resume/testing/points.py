@@ -5,8 +5,8 @@ yet, and *after*, when it is. Points are numbered from 1 and the count goes on o
 number names one moment. A point is noted first and fires then, so the trace ends where the attempt died.
 
 An attempt that crashed in this process still runs its `finally` blocks, which a killed process would not. So the
-dead attempt dies again at each further point, before anything is applied. What was made in one attempt and is still
-used in a later one (a generator that is closed late) belongs to the dead as well.
+dead attempt dies again at each further point, before anything is applied. A store that was watched in one attempt
+and is still used in a later one (by a generator that is closed late) belongs to the dead as well.
 """
 
 from __future__ import annotations
