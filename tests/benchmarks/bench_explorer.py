@@ -44,7 +44,10 @@ def our_job(world: TaskWorld) -> None:
 
 
 def rate(attempt: Callable[[TaskWorld], None], oracle: Any, make_world: Callable[[], TaskWorld]) -> float:
-    """Ways a second of processor time, which other programs do not disturb much. Each way is a world, a crash (or two), all attempts until success, and the oracle."""
+    """Ways a second of processor time, which other programs disturb less than the clock on the wall.
+
+    A way is a world, a crash (or two), all attempts until success, and the oracle.
+    """
     started = time.process_time()
     report = explore_crashes(attempt, oracle=oracle, world=make_world)
     return report.ways / (time.process_time() - started)
