@@ -1,8 +1,9 @@
-"""Airflow's mixin and ours, and the watermark, under every crash."""
+"""Airflow's mixin, ours, the loop and the watermark under every crash."""
 
 from __future__ import annotations
 
 from collections import defaultdict
+from contextlib import suppress
 from datetime import datetime, timedelta, timezone
 from types import SimpleNamespace
 from typing import Any
@@ -12,11 +13,17 @@ from airflow.sdk import Asset, BaseOperator
 from airflow.sdk import ResumableJobMixin as AirflowResumableJobMixin
 from tiny_stores import TaskWorld
 
-from airflow_resume import PollPolicy, ResumePolicy, run_job, watermark
-from airflow_resume.errors import JobFailedError
+from airflow_resume import PollPolicy, ResumePolicy, checkpoint, run_job, watermark
+from airflow_resume.errors import JobFailedError, JobWaitTimeoutError
+from airflow_resume.loops import CursorToken, Page
 from airflow_resume.testing.explorer import Report, explore_crashes
 from airflow_resume.testing.jobs import FakeJobs
-from airflow_resume.testing.oracles import each_effect_exactly_once, mark_never_decreases, same_result
+from airflow_resume.testing.oracles import (
+    each_effect_at_least_once,
+    each_effect_exactly_once,
+    mark_never_decreases,
+    same_result,
+)
 from airflow_resume.testing.outcome import Outcome
 from airflow_resume.watermarks import Window
 from airflow_resume_mixins import ResumableJobMixin
@@ -169,6 +176,77 @@ def test_a_job_whose_submit_was_never_answered_is_found() -> None:
         return world
 
     explored(function, each_effect_exactly_once, same_result, world=no_answer, retry_on=(TimeoutError,), max_pairs=300)
+
+
+def test_two_jobs_of_one_task_do_not_mix() -> None:
+    def two(world: TaskWorld) -> list[Any]:
+        context = world.context()
+        return [run_job(world.jobs, name=name, policy=AT_ONCE, context=context) for name in "ab"]
+
+    explored(two, each_effect_exactly_once, one_alive, same_result, max_pairs=150)
+
+
+class ClearedWorld(TaskWorld):
+    """A person clears the task once the first attempt has given up waiting."""
+
+    cleared = False
+
+    def context(self) -> dict[str, Any]:
+        context = super().context()
+        context["ti"].max_tries += self.cleared
+        context["dag_run"].clear_number += self.cleared
+        return context
+
+
+@pytest.mark.parametrize("can_cancel", [True, False])
+def test_a_cleared_task_has_a_second_job_and_never_two_live_ones(can_cancel: bool) -> None:  # noqa: FBT001
+    impatient = ResumePolicy(poll=PollPolicy(interval=timedelta(0), max_interval=timedelta(0), timeout=timedelta(0)))
+
+    def cleared_in_between(world: ClearedWorld) -> Any:
+        if not world.cleared:
+            with suppress(JobWaitTimeoutError):
+                run_job(world.jobs, policy=impatient, context=world.context())
+            world.cleared = True
+        return function(world)
+
+    def the_second_job_counts(outcome: Outcome[TaskWorld]) -> None:
+        assert len(outcome.world.jobs.jobs) == 2
+        assert outcome.result == {"job": "job-1"}
+
+    def make_world() -> ClearedWorld:
+        scripts = [["RUNNING"] * 8 + ["SUCCEEDED"], ["RUNNING", "SUCCEEDED"]]
+        return ClearedWorld(jobs=FakeJobs(can_cancel=can_cancel, scripts=scripts))
+
+    explored(cleared_in_between, one_alive, the_second_job_counts, world=make_world, max_pairs=150)
+
+
+# --- loops ----------------------------------------------------------------------------------------------------
+
+
+def pages() -> CursorToken[int]:
+    def fetch(token: str | None) -> Page[int]:
+        number = int(token or 0)
+        return Page([number], str(number + 1) if number < 2 else None)
+
+    return CursorToken(fetch)
+
+
+@pytest.mark.parametrize("durability", ["sync", "async", "exit"])
+@pytest.mark.parametrize("source", [lambda: range(3), pages], ids=["range", "pages"])
+def test_a_loop_loses_nothing_and_its_state_counts_each_element_once(source: Any, durability: Any) -> None:
+    def sums(world: TaskWorld) -> Any:
+        loop = checkpoint(source(), name="l", durability=durability, interval=timedelta(0), context=world.context())
+        loop._monotonic = lambda: 0.0  # every write is due at once
+        with loop:
+            for element in loop:
+                number = element.items[0] if isinstance(element, Page) else element
+                loop.state["sum"] = loop.state.get("sum", 0) + number
+                with world.effect(f"load {number}"):
+                    pass
+        return loop.state["sum"]
+
+    report = explore_crashes(sums, oracle=[each_effect_at_least_once, same_result], world=TaskWorld, max_pairs=100)
+    assert report.pairs > 50
 
 
 # --- watermark ------------------------------------------------------------------------------------------------
