@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: help demo test unit airflow lint types check constraints clean
+.PHONY: help demo test unit airflow bench lint types check constraints clean
 
 help:  ## show what there is
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -18,6 +18,9 @@ unit: $(VENV)/.ready  ## the fast tests
 
 airflow: $(VENV)/.ready  ## the tests on a real Airflow with real kills
 	@$(BIN)/python -m pytest tests/airflow
+
+bench: $(VENV)/.ready  ## what is measured
+	@$(BIN)/python tests/benchmarks/bench_explorer.py
 
 lint: $(VENV)/.ready  ## style, formatting, import borders
 	@$(BIN)/ruff check

@@ -4,6 +4,8 @@
 - `FakeTaskStore`, `FakeAssetStore`, `FakeAssetStores`: accept, refuse and change what Airflow's stores do.
 - `FakeClock`: the time that retention is counted from.
 - `World`: what outlives the attempts.
+- `explore_crashes`, `CrashWorld`: die at every point of a task, try again, and ask an oracle (`testing.oracles`).
+- `FakeJobs`: a job system in memory.
 
 The names are loaded when they are first used.
 """
@@ -17,20 +19,29 @@ if TYPE_CHECKING:
     from airflow_resume.testing.assets import FakeAssetStores
     from airflow_resume.testing.clock import FakeClock
     from airflow_resume.testing.context import TaskAttempt, task_context
+    from airflow_resume.testing.crash_world import CrashWorld
+    from airflow_resume.testing.explorer import explore_crashes
+    from airflow_resume.testing.jobs import FakeJobs
     from airflow_resume.testing.stores import FakeAssetStore, FakeTaskStore
     from airflow_resume.testing.world import World
 
 __all__ = [
+    "CrashWorld",
     "FakeAssetStore",
     "FakeAssetStores",
     "FakeClock",
+    "FakeJobs",
     "FakeTaskStore",
     "TaskAttempt",
     "World",
+    "explore_crashes",
     "task_context",
 ]
 
 _HOMES = {
+    "CrashWorld": "crash_world",
+    "FakeJobs": "jobs",
+    "explore_crashes": "explorer",
     "FakeAssetStore": "stores",
     "FakeAssetStores": "assets",
     "FakeClock": "clock",

@@ -1,0 +1,284 @@
+"""Airflow's mixin, ours, the loop and the watermark under every crash."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from contextlib import suppress
+from datetime import datetime, timedelta, timezone
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from airflow.sdk import Asset, BaseOperator
+from airflow.sdk import ResumableJobMixin as AirflowResumableJobMixin
+from tiny_stores import TaskWorld
+
+from airflow_resume import PollPolicy, ResumePolicy, checkpoint, run_job, watermark
+from airflow_resume.errors import JobFailedError, JobWaitTimeoutError
+from airflow_resume.loops import CursorToken, Page
+from airflow_resume.testing.explorer import Report, explore_crashes
+from airflow_resume.testing.jobs import FakeJobs
+from airflow_resume.testing.oracles import (
+    each_effect_at_least_once,
+    each_effect_exactly_once,
+    mark_never_decreases,
+    same_result,
+)
+from airflow_resume.testing.outcome import Outcome
+from airflow_resume.watermarks import Window
+from airflow_resume_mixins import ResumableJobMixin
+
+AT_ONCE = ResumePolicy(poll=PollPolicy(interval=timedelta(0), max_interval=timedelta(0), jitter=0))
+
+
+class Hooks:
+    """One job, and the hooks that both mixins know."""
+
+    jobs: FakeJobs
+    submission_token: str | None = None
+
+    def execute(self, context: Any) -> Any:
+        return self.execute_resumable(context)  # type: ignore[attr-defined]
+
+    def submit_job(self, context: Any) -> Any:
+        return self.jobs.submit(self.submission_token)
+
+    def get_job_status(self, external_id: Any, context: Any) -> str:
+        return self.jobs.status(external_id)
+
+    def is_job_active(self, status: str) -> bool:
+        return status == "RUNNING"
+
+    def is_job_succeeded(self, status: str) -> bool:
+        return status == "SUCCEEDED"
+
+    def poll_until_complete(self, external_id: Any, context: Any) -> None:
+        while self.jobs.status(external_id) == "RUNNING":
+            pass
+
+    def get_job_result(self, external_id: Any, context: Any) -> Any:
+        return self.jobs.result(external_id)
+
+
+class AirflowTrain(Hooks, AirflowResumableJobMixin, BaseOperator):
+    pass
+
+
+class OurTrain(Hooks, ResumableJobMixin, BaseOperator):
+    def find_job(self, token: str, context: Any) -> Any:
+        return self.jobs.find(token)
+
+
+def one_job(**options: Any) -> Any:
+    return lambda: TaskWorld(jobs=FakeJobs(scripts=[["RUNNING", "RUNNING", "SUCCEEDED"]], **options))
+
+
+def airflows(world: TaskWorld) -> Any:
+    operator: Any = AirflowTrain(task_id="train")
+    object.__setattr__(operator, "jobs", world.jobs)
+    return operator.execute_resumable(world.context())
+
+
+def ours(world: TaskWorld) -> Any:
+    operator: Any = OurTrain(task_id="train", resume_policy=AT_ONCE)
+    object.__setattr__(operator, "jobs", world.jobs)
+    return operator.execute_resumable(world.context())
+
+
+def function(world: TaskWorld) -> Any:
+    return run_job(world.jobs, policy=AT_ONCE, context=world.context())
+
+
+def one_alive(outcome: Outcome[TaskWorld]) -> None:
+    assert outcome.world.jobs.most_alive == 1
+
+
+def explored(attempt: Any, *oracles: Any, **options: Any) -> Report:
+    options.setdefault("world", one_job())
+    return explore_crashes(attempt, oracle=oracles, **options)
+
+
+# --- Airflow's own mixin --------------------------------------------------------------------------------------
+
+
+def test_airflows_mixin_submits_twice_between_submit_and_save() -> None:
+    report = explored(airflows, each_effect_exactly_once, find_all=True, double=False)
+    assert {(finding.only, finding.where[0]) for finding in report.findings} == {
+        ("4:crash", "after submit"),
+        ("5:crash", "before set remote_job_id"),
+        ("5:refused", "before set remote_job_id"),
+    }
+    assert report.findings[0].problem == "repeated: 'submit' 2 x; at most 1 x is right"
+    assert report.findings[0].replay == 'explore_crashes(airflows, ..., only="4:crash")'
+
+
+def test_airflows_mixin_loses_the_result_when_it_reconnects() -> None:
+    report = explored(airflows, same_result, find_all=True, double=False, kinds=["crash"])
+    assert [(finding.only, finding.problem) for finding in report.findings] == [
+        ("4:crash", "the result is {'job': 'job-1'}; without a crash it is {'job': 'job-0'}"),
+        ("5:crash", "the result is {'job': 'job-1'}; without a crash it is {'job': 'job-0'}"),
+        ("6:crash", "the result is None; without a crash it is {'job': 'job-0'}"),
+    ]
+
+
+# --- ours -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("attempt", [ours, function])
+def test_ours_has_one_job_and_one_result_under_one_and_two_crashes_of_every_kind(attempt: Any) -> None:
+    report = explored(attempt, each_effect_exactly_once, one_alive, same_result)
+    assert report.pairs > 100
+
+
+def test_ours_relies_on_a_system_that_dedupes_as_well() -> None:
+    def one_job_only(outcome: Outcome[TaskWorld]) -> None:
+        assert len(outcome.world.jobs.jobs) == 1
+
+    report = explored(function, one_job_only, same_result, world=one_job(dedupes=True, can_find=False))
+    assert report.pairs > 100
+
+
+def test_a_failed_job_has_one_successor() -> None:
+    def failing() -> TaskWorld:
+        return TaskWorld(jobs=FakeJobs(scripts=[["RUNNING", "FAILED"], ["SUCCEEDED"]]))
+
+    explored(
+        function,
+        each_effect_exactly_once,
+        one_alive,
+        same_result,
+        world=failing,
+        retry_on=(JobFailedError,),
+        max_pairs=300,
+    )
+
+
+def test_without_look_up_the_window_is_named_and_there_is_no_second_job() -> None:
+    def at_most_one(outcome: Outcome[TaskWorld]) -> None:
+        assert len(outcome.world.jobs.jobs) <= 1
+
+    report = explored(
+        function, at_most_one, world=one_job(can_find=False), double=False, find_all=True, kinds=["crash"]
+    )
+    assert all("LostSubmissionError" in finding.problem for finding in report.findings)
+    assert [finding.where[0].partition(" resume")[0] for finding in report.findings] == [
+        "after set",
+        "before submit",
+        "after submit",
+        "before set",
+    ]
+
+
+def test_a_job_whose_submit_was_never_answered_is_found() -> None:
+    def no_answer() -> TaskWorld:
+        world: TaskWorld = one_job()()
+        world.jobs.fail_next("submit", TimeoutError(), applied=True)
+        return world
+
+    explored(function, each_effect_exactly_once, same_result, world=no_answer, retry_on=(TimeoutError,), max_pairs=300)
+
+
+def test_two_jobs_of_one_task_do_not_mix() -> None:
+    def two(world: TaskWorld) -> list[Any]:
+        context = world.context()
+        return [run_job(world.jobs, name=name, policy=AT_ONCE, context=context) for name in "ab"]
+
+    explored(two, each_effect_exactly_once, one_alive, same_result, max_pairs=150)
+
+
+class ClearedWorld(TaskWorld):
+    """A person clears the task once the first attempt has given up waiting."""
+
+    cleared = False
+
+    def context(self) -> dict[str, Any]:
+        context = super().context()
+        context["ti"].max_tries += self.cleared
+        context["dag_run"].clear_number += self.cleared
+        return context
+
+
+@pytest.mark.parametrize("can_cancel", [True, False])
+def test_a_cleared_task_has_a_second_job_and_never_two_live_ones(can_cancel: bool) -> None:  # noqa: FBT001
+    impatient = ResumePolicy(poll=PollPolicy(interval=timedelta(0), max_interval=timedelta(0), timeout=timedelta(0)))
+
+    def cleared_in_between(world: ClearedWorld) -> Any:
+        if not world.cleared:
+            with suppress(JobWaitTimeoutError):
+                run_job(world.jobs, policy=impatient, context=world.context())
+            world.cleared = True
+        return function(world)
+
+    def the_second_job_counts(outcome: Outcome[TaskWorld]) -> None:
+        assert len(outcome.world.jobs.jobs) == 2
+        assert outcome.result == {"job": "job-1"}
+
+    def make_world() -> ClearedWorld:
+        scripts = [["RUNNING"] * 8 + ["SUCCEEDED"], ["RUNNING", "SUCCEEDED"]]
+        return ClearedWorld(jobs=FakeJobs(can_cancel=can_cancel, scripts=scripts))
+
+    explored(cleared_in_between, one_alive, the_second_job_counts, world=make_world, max_pairs=150)
+
+
+# --- loops ----------------------------------------------------------------------------------------------------
+
+
+def pages() -> CursorToken[int]:
+    def fetch(token: str | None) -> Page[int]:
+        number = int(token or 0)
+        return Page([number], str(number + 1) if number < 2 else None)
+
+    return CursorToken(fetch)
+
+
+@pytest.mark.parametrize("durability", ["sync", "async", "exit"])
+@pytest.mark.parametrize("source", [lambda: range(3), pages], ids=["range", "pages"])
+def test_a_loop_loses_nothing_and_its_state_counts_each_element_once(source: Any, durability: Any) -> None:
+    def sums(world: TaskWorld) -> Any:
+        loop = checkpoint(source(), name="l", durability=durability, interval=timedelta(0), context=world.context())
+        loop._monotonic = lambda: 0.0  # every write is due at once
+        with loop:
+            for element in loop:
+                number = element.items[0] if isinstance(element, Page) else element
+                loop.state["sum"] = loop.state.get("sum", 0) + number
+                with world.effect(f"load {number}"):
+                    pass
+        return loop.state["sum"]
+
+    report = explore_crashes(sums, oracle=[each_effect_at_least_once, same_result], world=TaskWorld, max_pairs=100)
+    assert report.pairs > 50
+
+
+# --- watermark ------------------------------------------------------------------------------------------------
+
+START = datetime(2026, 1, 1, tzinfo=timezone.utc)
+
+
+def loads_what_is_new(world: TaskWorld) -> None:
+    mark = watermark(Asset("orders"), initial=START, now=lambda: START + timedelta(hours=1))
+
+    @mark
+    def load(window: Window) -> None:
+        with world.effect(f"load {window}"):
+            pass
+
+    context = {**world.context(), "outlet_events": defaultdict(lambda: SimpleNamespace(extra={}))}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("airflow.sdk.get_current_context", lambda: context)
+        load()
+
+
+def test_a_watermark_never_goes_back_and_never_skips() -> None:
+    def followed() -> TaskWorld:
+        world = TaskWorld()
+        world.follow(lambda: world.asset_values.get("resume.watermark.watermark", {}).get("at"))
+        return world
+
+    def everything_is_read(outcome: Outcome[TaskWorld]) -> None:
+        assert outcome.clean is None or set(outcome.clean.effects) <= {
+            effect._replace(attempt=1) for effect in outcome.effects
+        }
+
+    oracles = [mark_never_decreases, everything_is_read]
+    report = explore_crashes(loads_what_is_new, oracle=oracles, world=followed, max_pairs=300)
+    assert report.pairs > 50

@@ -1,0 +1,83 @@
+"""An attempt in a forked child process, which can really be killed.
+
+The child reports every point through a pipe before it fires, so the parent knows what happened up to the kill. Only
+what outlives a process (files, servers) is shared by the attempts: a list in memory that a child appends to is gone.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+from collections.abc import Callable
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
+from typing import Any, NoReturn, TypeVar
+
+from airflow_resume.testing.crash_world import CrashWorld
+from airflow_resume.testing.points import CrashedError
+
+W = TypeVar("W", bound=CrashWorld)
+
+
+class ChildFailedError(Exception):
+    """What an attempt in a child process raised or returned cannot be pickled; the text is its `repr`."""
+
+
+def in_child(attempt: Callable[[W], Any], world: W) -> Any:
+    """What the attempt returns or raises in a forked child.
+
+    Raises:
+        CrashedError: the child was killed.
+    """
+    receiver, sender = Pipe(duplex=False)
+    pid = os.fork()
+    if pid == 0:
+        _live(attempt, world, sender)
+    sender.close()
+    answer = _listen(world, receiver)
+    os.waitpid(pid, 0)
+    if answer is None:
+        raise CrashedError("the child process was killed")
+    returned, value, world.points.overrun = answer
+    if returned:
+        return value
+    raise value
+
+
+def _listen(world: CrashWorld, receiver: Connection) -> tuple[bool, Any, bool] | None:
+    """Note what the child reports, and return its last word, if it had one."""
+    answer = None
+    with receiver:
+        while True:
+            try:
+                topic, message = receiver.recv()
+            except EOFError:
+                return answer
+            if topic == "point":
+                world.points.note(*message)
+            else:
+                answer = message
+
+
+def _live(attempt: Callable[[W], Any], world: W, sender: Connection) -> NoReturn:
+    """The child's life: nothing of the parent's may run in it afterwards."""
+    world.points.listener = lambda point, mark: sender.send(("point", (point, mark)))
+    try:
+        returned, value = True, attempt(world)
+    except BaseException as error:  # noqa: BLE001  the parent judges
+        returned, value = False, error
+    try:
+        if not _survives_pickling(value):
+            returned, value = False, ChildFailedError(repr(value))
+        sender.send(("answer", (returned, value, world.points.overrun)))
+    finally:
+        os._exit(0)
+
+
+def _survives_pickling(value: Any) -> bool:
+    """Many errors can be pickled and not be read again, as they are made from more than their text."""
+    try:
+        pickle.loads(pickle.dumps(value))  # noqa: S301  our own
+    except Exception:  # noqa: BLE001  pickle raises what it likes
+        return False
+    return True

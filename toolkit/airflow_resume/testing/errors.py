@@ -1,0 +1,41 @@
+"""What the crash explorer raises: `CrashFoundError` is about the attempt, the others are about the test."""
+
+from __future__ import annotations
+
+from airflow_resume.errors import ResumeError
+
+
+class ExplorerError(ResumeError):
+    """The crash explorer cannot say that the attempt survives every crash."""
+
+
+class CrashFoundError(ExplorerError, AssertionError):
+    """After a crash the attempt did not end as the oracle asks."""
+
+
+class CleanRunError(ExplorerError, AssertionError):
+    """The oracle refuses even the run without any crash."""
+
+
+class NeverSucceededError(CrashFoundError):
+    """The attempt did not succeed, however often it was tried."""
+
+
+class NeverFiredError(ExplorerError, AssertionError):
+    """The point that was to crash was never reached, so nothing was tested."""
+
+
+class NotDeterministicError(ExplorerError, AssertionError):
+    """Two runs without a crash made different calls, so no point means the same twice."""
+
+
+class OracleBrokenError(ExplorerError):
+    """The oracle raised something other than AssertionError, so it has not judged."""
+
+
+class TooManyPointsError(ExplorerError, AssertionError):
+    """The attempt passes more points than `max_points`."""
+
+
+class InvalidWayError(ExplorerError, ValueError):
+    """A way reads like "3:crash" or "3:crash,7:refused"."""

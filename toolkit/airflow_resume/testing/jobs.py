@@ -1,0 +1,196 @@
+"""`FakeJobs`: a job system in memory, with every trouble that real ones make, on order."""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, NamedTuple
+
+from airflow_resume.jobs.protocol import classify_word
+
+CANCELLED = "CANCELLED"
+
+
+class UnknownJobError(LookupError):
+    """The job system does not know this id."""
+
+
+@dataclass(kw_only=True)
+class FakeJob:
+    """One job.
+
+    Args:
+        states: what it says when it is asked, one after the other; the last one stays.
+    """
+
+    id: str
+    token: str | None
+    states: list[str]
+    forgotten: bool = False
+
+    @property
+    def state(self) -> str:
+        """What it says when it is asked next."""
+        return self.states[0]
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it may still do something."""
+        return not classify_word(self.state).is_terminal
+
+
+class JobEvent(NamedTuple):
+    """Something that was asked of the job system and done, such as `submit job-0`."""
+
+    call: str
+    job: str | None
+
+
+class _Failure(NamedTuple):
+    error: Exception
+    applied: bool
+
+
+@dataclass(eq=False, kw_only=True)
+class FakeJobs:
+    """A job system in memory. It satisfies `airflow_resume.jobs.Jobs`, and serves any operator or hook as well.
+
+    Ids are `job-0`, `job-1`, ... A status is one of the usual words (`RUNNING`, `SUCCEEDED`, ...).
+
+    Args:
+        scripts: the states of the first job, the second, ...; the last script serves all later ones.
+        dedupes: submitting a token again gives the job that has it.
+        can_find, can_cancel: without, `find` or `cancel` are None, as in a job system that has none.
+        results: what the jobs return; by default `{"job": id}`.
+
+    Attributes:
+        events: what was asked, in order.
+        most_alive: the most jobs that were ever alive at once.
+        observer: told before and after each submit and cancel: the points of the crash explorer.
+    """
+
+    observed_as: ClassVar[str] = "effect"
+    job_not_found: ClassVar[type[Exception]] = UnknownJobError
+
+    scripts: Sequence[Sequence[str]] = (("RUNNING", "SUCCEEDED"),)
+    dedupes: bool = False
+    can_find: bool = True
+    can_cancel: bool = True
+    results: Callable[[str], Any] = lambda external_id: {"job": external_id}
+    observer: Callable[[str, str], None] | None = None
+    jobs: list[FakeJob] = field(default_factory=list)
+    events: list[JobEvent] = field(default_factory=list)
+    most_alive: int = 0
+
+    def __post_init__(self) -> None:
+        self._failures: dict[str, deque[_Failure]] = defaultdict(deque)
+        if not self.can_find:
+            self.__dict__["find"] = None
+        if not self.can_cancel:
+            self.__dict__["cancel"] = None
+
+    @property
+    def submission_is_idempotent(self) -> bool:
+        """What `airflow_resume` asks a job system: the same as `dedupes`."""
+        return self.dedupes
+
+    # --- what a job system offers -----------------------------------------------------------------------------
+
+    def submit(self, token: str | None = None, /) -> str:
+        """Start a job and return its id."""
+        with self._called("submit", is_effect=True):
+            job = (self._with_token(token) if self.dedupes else None) or self._start(token)
+            self._log("submit", job)
+        return job.id
+
+    def status(self, external_id: str, /) -> str:
+        """The state of a job, which then moves on to the next one of its script.
+
+        Raises:
+            UnknownJobError: there is no such job, or it was forgotten.
+        """
+        with self._called("status"):
+            job = self._job(external_id)
+            self._log("status", job)
+        return job.states.pop(0) if len(job.states) > 1 else job.state
+
+    def find(self, token: str, /) -> str | None:
+        """The id of the newest job that was submitted with this token, or None."""
+        with self._called("find"):
+            job = self._with_token(token)
+            self._log("find", job)
+        return None if job is None else job.id
+
+    def cancel(self, external_id: str, /) -> None:
+        """Ask for the end of a job: it says `CANCELLING` once, then `CANCELLED`. One that has ended stays as it is.
+
+        Raises:
+            UnknownJobError: as for `status`.
+        """
+        with self._called("cancel", is_effect=True):
+            job = self._job(external_id)
+            self._log("cancel", job)
+            if job.is_alive:
+                job.states = ["CANCELLING", CANCELLED]
+
+    def result(self, external_id: str, /) -> Any:
+        """What the job returned.
+
+        Raises:
+            UnknownJobError: as for `status`.
+        """
+        with self._called("result"):
+            job = self._job(external_id)
+            self._log("result", job)
+        return self.results(job.id)
+
+    # --- what a test orders -----------------------------------------------------------------------------------
+
+    def forget(self, external_id: str) -> None:
+        """From now on the job system does not know this job, as after its retention."""
+        self._job(external_id).forgotten = True
+
+    def fail_next(self, call: str, error: Exception, *, applied: bool = False) -> None:
+        """The next call of this name raises; `applied`: after it has done its work, as when the reply is lost."""
+        self._failures[call].append(_Failure(error, applied))
+
+    def alive(self) -> list[str]:
+        """The ids of the jobs that may still do something."""
+        return [job.id for job in self.jobs if job.is_alive]
+
+    # --- inside -----------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def _called(self, call: str, *, is_effect: bool = False) -> Iterator[None]:
+        failure = self._failures[call].popleft() if self._failures[call] else None
+        observe = self.observer if is_effect else None
+        if observe is not None:
+            observe("before", call)
+        if failure is not None and not failure.applied:
+            raise failure.error
+        yield
+        if observe is not None:
+            observe("after", call)
+        if failure is not None:
+            raise failure.error
+
+    def _log(self, call: str, job: FakeJob | None) -> None:
+        self.events.append(JobEvent(call, None if job is None else job.id))
+
+    def _start(self, token: str | None) -> FakeJob:
+        number = len(self.jobs)
+        script = self.scripts[min(number, len(self.scripts) - 1)]
+        self.jobs.append(FakeJob(id=f"job-{number}", token=token, states=list(script)))
+        self.most_alive = max(self.most_alive, len(self.alive()))
+        return self.jobs[-1]
+
+    def _with_token(self, token: str | None) -> FakeJob | None:
+        return next((job for job in reversed(self.jobs) if job.token == token and not job.forgotten), None)
+
+    def _job(self, external_id: str) -> FakeJob:
+        for job in self.jobs:
+            if job.id == external_id and not job.forgotten:
+                return job
+        raise UnknownJobError(external_id)
