@@ -76,7 +76,7 @@ def one_job_one_result(world: World, result: Any) -> None:
 
 
 @pytest.mark.parametrize("jobs", [JobsWithLookup, lambda life: JobSystem(life, dedupes=True)], ids=["find", "dedupes"])
-@pytest.mark.parametrize("active_for", [0, 1, 3])
+@pytest.mark.parametrize("active_for", [0, 2])
 def test_one_job_and_one_result_whenever_the_attempts_die(jobs: Any, active_for: int) -> None:
     def make_world() -> World:
         made = jobs(Life())

@@ -91,7 +91,7 @@ def test_no_element_is_lost_whenever_the_attempts_die(source: str, durability: s
         assert world.task_values[KEY]["n"] == count
 
     attempt = delivering(SOURCES[source], count, durability=durability, interval=timedelta(0))
-    double = source in {"tokens", "generator"}  # one of each way to get to a position
+    double = source == "tokens"  # tests/crashes has the pairs of all
     assert explore(World, attempt, oracle, double=double) >= 10
 
 
@@ -101,7 +101,7 @@ def test_no_element_is_lost_whenever_the_attempts_die(source: str, durability: s
     durability=st.sampled_from(["sync", "async", "exit"]),
     source=st.sampled_from(sorted(SOURCES)),
 )
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_the_union_of_what_is_delivered_is_the_input(
     count: int, deaths: set[int], durability: Any, source: str
 ) -> None:
@@ -112,7 +112,7 @@ def test_the_union_of_what_is_delivered_is_the_input(
 
 
 @given(deaths=st.sets(st.integers(1, 40), min_size=1, max_size=3))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_the_state_is_that_of_the_elements_before_the_position(deaths: set[int]) -> None:
     """`state` and position are one write, so a sum kept in the state counts every element once."""
     world = World(life=Life(armed=deaths))

@@ -37,8 +37,12 @@ def decide_fate(*, known_by_token: bool, can_cancel: bool) -> Fate:
     return Fate.CANCEL if can_cancel else Fate.NAME
 
 
-def see_to_orphan(system: JobSystem, token: str, external_id: JsonValue) -> None:
-    """Log the job at ERROR, and cancel it if nobody can be waiting for it. It raises nothing."""
+def see_to_orphan(system: JobSystem, token: str, external_id: JsonValue) -> bool:
+    """Log the job at ERROR, and cancel it if nobody can be waiting for it. It raises nothing.
+
+    Returns:
+        Whether the job was cancelled.
+    """
 
     def see_to() -> str:
         fate = decide_fate(known_by_token=_known_by_token(system, token, external_id), can_cancel=system.can_cancel)
@@ -46,7 +50,9 @@ def see_to_orphan(system: JobSystem, token: str, external_id: JsonValue) -> None
             system.cancel(external_id)
         return fate.value
 
-    log.error("The id of job %r (token %s) could not be saved; the job: %s", external_id, token, _safely(see_to))
+    fate = _safely(see_to)
+    log.error("The id of job %r (token %s) could not be saved; the job: %s", external_id, token, fate)
+    return fate == Fate.CANCEL.value
 
 
 def _known_by_token(system: JobSystem, token: str, external_id: JsonValue) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, overload
 
@@ -334,7 +335,10 @@ class JobRun:
         try:
             self._save(phase=Phase.SUBMITTED, id=external_id)
         except Exception:
-            see_to_orphan(self._system, self._known.token, external_id)
+            if see_to_orphan(self._system, self._known.token, external_id):
+                # The store may take this one; then the next attempt need not suspect a job that is no more.
+                with suppress(Exception):
+                    self._save(phase=Phase.TERMINAL, id=external_id, status=JobStatus.FAILED)
             raise
         self._mirror()
 

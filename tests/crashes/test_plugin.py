@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 PLUGIN = "airflow_resume.testing.plugin"
-PROJECT = Path(__file__).parents[3] / "pyproject.toml"
+PROJECT = Path(__file__).parents[2] / "pyproject.toml"
 
 USES = """
 def test_fixtures(fake_jobs, explore_crashes):
