@@ -2,31 +2,17 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
-import sys
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
-from tiny_stores import TinyStore
 
 from airflow_resume.testing.errors import CrashFoundError
 
 TUTORIAL = (Path(__file__).parents[2] / "docs" / "testing.md").read_text()
 SNIPPETS = dict(re.findall(r"<!-- snippet: (\w+) -->\n```python\n(.*?)```", TUTORIAL, re.DOTALL))
 OUTPUTS = dict(re.findall(r"<!-- output: (\w+) -->\n```text\n(.*?)```", TUTORIAL, re.DOTALL))
-
-
-@pytest.fixture(autouse=True)
-def _stores(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Until the faithful fakes are there, the least store does."""
-    name = "airflow_resume.testing.stores"
-    if importlib.util.find_spec(name) is None:
-        module = ModuleType(name)
-        module.FakeTaskStore = TinyStore  # type: ignore[attr-defined]
-        monkeypatch.setitem(sys.modules, name, module)
 
 
 @pytest.fixture
