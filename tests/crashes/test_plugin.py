@@ -20,6 +20,24 @@ def test_fixtures(fake_jobs, explore_crashes):
     assert fake_jobs.alive()
 """
 
+USES_STORES = """
+import pytest
+from airflow_resume import checkpoint
+
+def test_a_retry_goes_on(task_context):
+    with task_context() as first, pytest.raises(KeyError):
+        for number in checkpoint([1, 2, 3], name="l"):
+            if number == 2:
+                raise KeyError
+    with first.retry():
+        assert list(checkpoint([1, 2, 3], name="l")) == [2, 3]
+
+def test_the_stores(task_state_store, asset_state_store):
+    task_state_store.set("k", 1)
+    asset_state_store.set("k", 2)
+    assert (task_state_store.get("k"), asset_state_store.get("k")) == (1, 2)
+"""
+
 UNUSED = """
 import sys
 def test_nothing_is_loaded():
@@ -46,7 +64,7 @@ def _other_plugins() -> list[str]:
     return sorted(found - {PLUGIN})
 
 
-@pytest.mark.parametrize("test", [USES, UNUSED], ids=["used", "unused"])
+@pytest.mark.parametrize("test", [USES, USES_STORES, UNUSED], ids=["used", "stores", "unused"])
 def test_the_plugin_gives_its_fixtures_and_loads_nothing_before(test: str, tmp_path: Path) -> None:
     done = run_pytest(tmp_path, test)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -9,8 +9,34 @@ import pytest  # noqa: TID253  pytest loads this module
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from airflow_resume.testing.context import TaskAttempt
     from airflow_resume.testing.explorer import Report
     from airflow_resume.testing.jobs import FakeJobs
+    from airflow_resume.testing.stores import FakeAssetStore, FakeTaskStore
+
+
+@pytest.fixture
+def task_state_store() -> FakeTaskStore:
+    """The state of a task, see `airflow_resume.testing.FakeTaskStore`."""
+    from airflow_resume.testing.stores import FakeTaskStore
+
+    return FakeTaskStore()
+
+
+@pytest.fixture
+def asset_state_store() -> FakeAssetStore:
+    """The state of an asset, see `airflow_resume.testing.FakeAssetStore`."""
+    from airflow_resume.testing.stores import FakeAssetStore
+
+    return FakeAssetStore()
+
+
+@pytest.fixture
+def task_context() -> Callable[..., TaskAttempt]:
+    """The first attempt of a task, see `airflow_resume.testing.task_context`."""
+    from airflow_resume.testing.context import task_context
+
+    return task_context
 
 
 @pytest.fixture
