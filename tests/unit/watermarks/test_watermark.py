@@ -12,7 +12,7 @@ import pendulum
 import pytest
 from airflow.sdk import Asset, task
 from airflow.sdk.exceptions import AirflowSkipException
-from crashing import World, explore
+from crashing import World
 
 from airflow_resume import watermark
 from airflow_resume.errors import (
@@ -68,36 +68,6 @@ def run(world: World, mark: Any) -> Window:
     if extra := context["outlet_events"][ORDERS].extra:
         world.events.append(extra)
     return window  # type: ignore[no-any-return]
-
-
-# --- every crash ----------------------------------------------------------------------------------------------
-
-
-def test_no_hour_is_skipped_whenever_the_attempts_die() -> None:
-    """Two runs; the warehouse is overwritten by window, so it holds every hour exactly once."""
-
-    def attempt(world: World, context: Any) -> int:
-        loaded: dict[int, int] = world.__dict__.setdefault("loaded", {})
-        clock: Clock = world.__dict__.setdefault("clock", Clock(4))
-        while True:
-            with orders(clock).open(context) as window:
-                for hour in range(
-                    (window.start - START) // timedelta(hours=1), (window.end - START) // timedelta(hours=1)
-                ):
-                    with world.life.effect(f"load {hour}"):
-                        loaded[hour] = loaded.get(hour, 0) + 1
-            if clock.hour == 5:
-                return len(loaded)
-            clock.hour += 1
-            world.next_run(f"run {clock.hour}")
-            context = world.attempt()
-
-    def oracle(world: World, result: int) -> None:
-        assert result == 5
-        assert sorted(world.__dict__["loaded"]) == list(range(5))
-        assert world.asset_values[MARK]["at"] == at(5).isoformat()
-
-    assert explore(World, attempt, oracle) > 300
 
 
 # --- windows --------------------------------------------------------------------------------------------------
