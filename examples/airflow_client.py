@@ -164,9 +164,13 @@ class AirflowClient:
         runs = self._get(f"/api/v2/dags/{dag_id}/dagRuns", order_by="-run_after", limit=1)["dag_runs"]
         return str(runs[0]["dag_run_id"])
 
-    def clear(self, dag_id: str, run_id: str, task_id: str) -> None:
-        """Clear a task of a run, as a person does in the UI."""
-        body = {"dry_run": False, "dag_run_id": run_id, "task_ids": [task_id], "only_failed": False}
+    def mark(self, dag_id: str, run_id: str, task_id: str, state: str) -> None:
+        """Mark a task of a run as failed or success, as a person does in the UI."""
+        self.call("PATCH", _task(dag_id, run_id, task_id), body={"new_state": state})
+
+    def clear(self, dag_id: str, run_id: str, *task_ids: str) -> None:
+        """Clear tasks of a run, as a person does in the UI."""
+        body = {"dry_run": False, "dag_run_id": run_id, "task_ids": list(task_ids), "only_failed": False}
         self.call("POST", f"/api/v2/dags/{dag_id}/clearTaskInstances", body=body)
 
     def asset_events(self, name: str) -> list[dict[str, Json]]:

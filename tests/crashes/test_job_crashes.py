@@ -12,7 +12,7 @@ from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import TaskDeferred
 
 from airflow_resume import PollPolicy, ResumePolicy, run_job
-from airflow_resume.errors import JobError, JobFailedError, LostSubmissionError, ResumeError
+from airflow_resume.errors import JobError, LostSubmissionError, ResumeError
 from airflow_resume.testing import CrashWorld, FakeJobs, TaskAttempt, World, explore_crashes, task_context
 from airflow_resume.testing.oracles import each_effect_exactly_once, same_result
 from airflow_resume.testing.outcome import Outcome
