@@ -1,12 +1,17 @@
-"""Jobs on a real Airflow: whatever ends the task, the job service's books stay balanced."""
+"""Jobs on a real Airflow: whatever ends the task, the job service's books stay balanced.
+
+Most of a scenario is waiting, so they are played side by side, each in a run of its own; `test_` waits for one.
+"""
 
 from __future__ import annotations
 
+import itertools
 import json
 import sqlite3
 import sys
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -35,6 +40,29 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
         for dag_id in ("ours", "ours_mapped"):
             running.airflow.wait_until_parsed(dag_id)
         yield running
+
+
+Scenario = Callable[..., None]
+SCENARIOS: dict[str, Callable[[Stage], None]] = {}
+
+
+def side_by_side(*cases: tuple[Any, ...]) -> Callable[[Scenario], Scenario]:
+    """Play the scenario beside the others, once for each of the arguments."""
+
+    def register(scenario: Scenario) -> Scenario:
+        for case in cases or ((),):
+            name = "-".join([scenario.__name__, *map(str, case)])
+            SCENARIOS[name] = lambda stage, case=case: scenario(stage, *case)  # type: ignore[misc]
+        return scenario
+
+    return register
+
+
+@pytest.fixture(scope="module")
+def playing(stage: Stage) -> Iterator[dict[str, Future[None]]]:
+    """The scenarios, begun."""
+    with ThreadPoolExecutor(max_workers=5) as pool:
+        yield {name: pool.submit(scenario, stage) for name, scenario in SCENARIOS.items()}
 
 
 @dataclass(frozen=True)
@@ -113,7 +141,8 @@ def books(*, submitted: int, cancels: int = 0) -> dict[str, int]:
 # --- processes that die ---------------------------------------------------------------------------------------
 
 
-def test_a_killed_task_reconnects_to_its_job(stage: Stage) -> None:
+@side_by_side()
+def a_killed_task_reconnects_to_its_job(stage: Stage) -> None:
     run = Run.waiting(stage, "ours")
     stage.airflow.kill_task("ours", run.run_id, "run")
     assert run.end() == "success"
@@ -122,7 +151,8 @@ def test_a_killed_task_reconnects_to_its_job(stage: Stage) -> None:
     assert run.task["try_number"] == 2
 
 
-def test_airflows_mixin_loses_the_result_of_the_job_that_it_reconnects_to(stage: Stage) -> None:
+@side_by_side()
+def airflows_mixin_loses_the_result_of_the_job_that_it_reconnects_to(stage: Stage) -> None:
     Run.waiting(stage, "airflows", seconds=1).end()  # so that the id is not 0, which it would not reconnect to
     run = Run.waiting(stage, "airflows", seconds=6)
     stage.airflow.kill_task("airflows", run.run_id, "run")
@@ -131,8 +161,8 @@ def test_airflows_mixin_loses_the_result_of_the_job_that_it_reconnects_to(stage:
     assert run.result is None
 
 
-@pytest.mark.parametrize(("dag_id", "submitted"), [("ours", 1), ("airflows", 2)])
-def test_killed_between_submit_and_save_ours_adopts_the_job_and_airflows_submits_another(
+@side_by_side(("ours", 1), ("airflows", 2))
+def killed_between_submit_and_save_ours_adopts_the_job_and_airflows_submits_another(
     stage: Stage, dag_id: str, submitted: int
 ) -> None:
     run_id = f"held-{dag_id}"
@@ -146,7 +176,8 @@ def test_killed_between_submit_and_save_ours_adopts_the_job_and_airflows_submits
     assert run.books["max_alive"] == submitted
 
 
-def test_an_orphan_of_a_killed_supervisor_goes_on_beside_the_retry_and_does_no_harm(stage: Stage) -> None:
+@side_by_side()
+def an_orphan_of_a_killed_supervisor_goes_on_beside_the_retry_and_does_no_harm(stage: Stage) -> None:
     run = Run.waiting(stage, "ours", seconds=LONG)
     orphan = run.process
     run.supervisor.kill()
@@ -157,8 +188,8 @@ def test_an_orphan_of_a_killed_supervisor_goes_on_beside_the_retry_and_does_no_h
     assert run.result == {"job": run.saved_id(), "carriers": 16}
 
 
-@pytest.mark.parametrize("whom", ["supervisor", "task"])
-def test_a_deploy_leaves_the_job_alone_and_its_result_is_returned(stage: Stage, whom: str) -> None:
+@side_by_side(("supervisor",), ("task",))
+def a_deploy_leaves_the_job_alone_and_its_result_is_returned(stage: Stage, whom: str) -> None:
     run = Run.waiting(stage, "ours", seconds=6)
     (run.supervisor if whom == "supervisor" else run.process).terminate()
     assert run.end() == "success"
@@ -167,15 +198,16 @@ def test_a_deploy_leaves_the_job_alone_and_its_result_is_returned(stage: Stage, 
     assert "The task ends (shutdown)" in run.log(1)
 
 
-def test_airflows_mixin_loses_the_job_in_a_deploy_when_it_has_an_on_kill(stage: Stage) -> None:
+@side_by_side()
+def airflows_mixin_loses_the_job_in_a_deploy_when_it_has_an_on_kill(stage: Stage) -> None:
     run = Run.waiting(stage, "airflows", seconds=6)
     run.process.terminate()
     assert run.end() == "success"
     assert run.books == books(submitted=2, cancels=1)
 
 
-@pytest.mark.parametrize(("dag_id", "cancels"), [("ours", 0), ("airflows", 1)])
-def test_a_stalled_attempt_that_wakes_touches_its_successors_job_only_with_airflows_mixin(
+@side_by_side(("ours", 0), ("airflows", 1))
+def a_stalled_attempt_that_wakes_touches_its_successors_job_only_with_airflows_mixin(
     stage: Stage, dag_id: str, cancels: int
 ) -> None:
     run = Run.waiting(stage, dag_id, seconds=LONG)
@@ -197,9 +229,8 @@ def test_a_stalled_attempt_that_wakes_touches_its_successors_job_only_with_airfl
 # --- persons --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("state", ["failed", "success"])
-@pytest.mark.parametrize("dag_id", ["ours", "ours_function"])
-def test_marking_the_running_task_cancels_its_job_once(stage: Stage, dag_id: str, state: str) -> None:
+@side_by_side(*itertools.product(["ours", "ours_function"], ["failed", "success"]))
+def marking_the_running_task_cancels_its_job_once(stage: Stage, dag_id: str, state: str) -> None:
     run = Run.start(stage, dag_id, seconds=60)
     run.until(lambda: run.books["alive"] == 1, "the job runs")
     run.until(lambda: run.task["pid"], "the process is known")
@@ -212,7 +243,8 @@ def test_marking_the_running_task_cancels_its_job_once(stage: Stage, dag_id: str
     assert run.books == books(submitted=1, cancels=1)
 
 
-def test_clearing_the_running_task_cancels_its_job_before_another_is_submitted(stage: Stage) -> None:
+@side_by_side()
+def clearing_the_running_task_cancels_its_job_before_another_is_submitted(stage: Stage) -> None:
     run = Run.waiting(stage, "ours", seconds=7)
     first = run.saved_id()
     stage.airflow.clear("ours", run.run_id, "run")
@@ -223,8 +255,8 @@ def test_clearing_the_running_task_cancels_its_job_before_another_is_submitted(s
     assert run.saved_id() != first
 
 
-@pytest.mark.parametrize(("dag_id", "submitted"), [("ours", 2), ("ours_resuming", 1), ("airflows", 1)])
-def test_clearing_the_task_after_its_success_does_the_work_again_unless_it_shall_resume(
+@side_by_side(("ours", 2), ("ours_resuming", 1), ("airflows", 1))
+def clearing_the_task_after_its_success_does_the_work_again_unless_it_shall_resume(
     stage: Stage, dag_id: str, submitted: int
 ) -> None:
     run = Run.waiting(stage, dag_id, seconds=2)
@@ -236,7 +268,8 @@ def test_clearing_the_task_after_its_success_does_the_work_again_unless_it_shall
     assert run.books == books(submitted=submitted)
 
 
-def test_a_mapped_task_that_is_expanded_anew_gives_no_item_the_result_of_another(stage: Stage) -> None:
+@side_by_side()
+def a_mapped_task_that_is_expanded_anew_gives_no_item_the_result_of_another(stage: Stage) -> None:
     run = Run.start(stage, "ours_mapped", seconds=1)
     assert run.end() == "success"
     changed = ["b", "c", "a"]
@@ -252,11 +285,20 @@ def test_a_mapped_task_that_is_expanded_anew_gives_no_item_the_result_of_another
 # --- time -----------------------------------------------------------------------------------------------------
 
 
-def test_a_job_longer_than_the_execution_timeout_is_finished_by_the_retries(stage: Stage) -> None:
+@side_by_side()
+def a_job_longer_than_the_execution_timeout_is_finished_by_the_retries(stage: Stage) -> None:
     run = Run.start(stage, "ours_short", seconds=8)
     assert run.end() == "success"
     assert run.books == books(submitted=1)
     assert run.task["try_number"] >= 3
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_side_by_side(name: str, playing: dict[str, Future[None]]) -> None:
+    playing[name].result()
+
+
+# --- with Airflow to themselves -------------------------------------------------------------------------------
 
 
 def test_a_deferred_job_survives_its_triggerer(stage: Stage) -> None:

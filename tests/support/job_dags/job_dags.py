@@ -64,7 +64,7 @@ class DeferredTrain(OurTrain):
     deferrable = True
 
     def job_trigger(self, external_id: Any, context: Any) -> Any:
-        from job_ended import JobEnded
+        from job_ended import JobEnded  # type: ignore[import-not-found]
 
         return JobEnded(label=context["run_id"], job_id=external_id)
 

@@ -11,7 +11,7 @@ from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 class JobEnded(BaseTrigger):
     def __init__(self, *, label: str, job_id: int) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.label = label
         self.job_id = job_id
 
@@ -24,4 +24,4 @@ class JobEnded(BaseTrigger):
         jobs = Jobs("JOBS_URL", label=self.label)
         while await asyncio.to_thread(jobs.status, self.job_id) == "RUNNING":  # noqa: ASYNC110  it is in another process
             await asyncio.sleep(0.5)
-        yield TriggerEvent({"job": self.job_id})
+        yield TriggerEvent({"job": self.job_id})  # type: ignore[no-untyped-call]
