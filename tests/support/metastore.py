@@ -15,18 +15,21 @@ import pytest
 @contextmanager
 def metastore(home: Path) -> Iterator[None]:
     """Make the database in the folder, as `airflow db migrate` does, and have this process use it."""
+    from airflow import settings
+    from sqlalchemy.pool import QueuePool
+
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("AIRFLOW_HOME", str(home))
         patch.setenv("AIRFLOW__DATABASE__SQL_ALCHEMY_CONN", f"sqlite:///{home / 'airflow.db'}")
-        # A connection of the async engine belongs to one event loop, and every test has its own.
+        # A connection of the async engine belongs to one event loop, and every test has its own: no pool. The other
+        # engine has one, as in an Airflow: a new connection reads the whole schema, which takes 10 ms.
         patch.setenv("AIRFLOW__DATABASE__SQL_ALCHEMY_POOL_ENABLED", "False")
         subprocess.run([sys.executable, "-m", "airflow", "db", "migrate"], check=True, capture_output=True)
-        from airflow import settings
-
         settings.configure_vars()
-        settings.configure_orm()
+        settings.configure_orm(pool_class=QueuePool)
         yield
         settings.dispose_orm(do_log=False)
+    settings.configure_vars()
 
 
 def only(scopes: list[Any]) -> None:
