@@ -17,9 +17,7 @@ class MemoryBackend(BaseStoreBackend):
     def get(self, scope: Any, key: str, *, session: Any = None) -> str | None:
         return self.rows.get((scope, key), (None, None))[0]
 
-    def set(
-        self, scope: Any, key: str, value: str, *, expires_at: datetime | None = None, session: Any = None
-    ) -> None:
+    def set(self, scope: Any, key: str, value: str, *, expires_at: datetime | None = None, session: Any = None) -> None:
         self.rows[scope, key] = (value, expires_at)
 
     def delete(self, scope: Any, key: str, *, session: Any = None) -> None:

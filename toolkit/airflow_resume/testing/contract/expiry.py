@@ -46,7 +46,7 @@ class Expiry(Fixtures):
         assert (store.get("for an hour"), store.get("for ever")) == (1, 2)
 
     @needs(Ability.RETENTION, Ability.CLEANUP)
-    @pytest.mark.parametrize("retention", [HOUR, None])
+    @pytest.mark.parametrize("retention", [HOUR, None], ids=["for an hour", "for ever"])
     def test_what_was_set_again_is_not_collected(
         self, store: Any, cleanup: Callable[[], object], retention: timedelta | None
     ) -> None:

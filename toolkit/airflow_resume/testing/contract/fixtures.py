@@ -38,9 +38,7 @@ class Fixtures:
         return None if open_backend is None else lambda: self._first_scope(open_backend())
 
     @pytest.fixture
-    def store(
-        self, backend: Backend | None, open_store: Callable[[], StateStore] | None, opened: Opened
-    ) -> StateStore:
+    def store(self, backend: Backend | None, open_store: Callable[[], StateStore] | None, opened: Opened) -> StateStore:
         if backend is not None:
             return self._first_scope(backend)
         if open_store is None:

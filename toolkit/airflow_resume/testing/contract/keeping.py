@@ -86,6 +86,9 @@ class Keeping(Fixtures):
         assert [store.get(one), store.get(other)] == ["one", "other"]
         store.delete(other)
         assert [store.get(one), store.get(other)] == ["one", None]
+        store.set(other, "other")
+        store.delete(one)
+        assert [store.get(one), store.get(other)] == [None, "other"]
 
     def test_many_keys_keep_their_values(self, store: StateStore) -> None:
         for number in range(100):
