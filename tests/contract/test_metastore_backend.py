@@ -45,14 +45,15 @@ class TestMetastoreBackend(StoreContract):
 @contextmanager
 def before_the_first_delete(act: Callable[[Any], None]) -> Iterator[None]:
     """Act in a session of another connection, once, when a DELETE is about to be executed."""
-    from airflow import settings
     from sqlalchemy import event
+
+    from airflow import settings
 
     waiting = [act]
 
     def listener(_connection: Any, _cursor: Any, statement: str, *_: Any) -> None:
         if statement.startswith("DELETE") and waiting:
-            with settings.NonScopedSession.begin() as session:
+            with settings.NonScopedSession.begin() as session:  # type: ignore[union-attr]
                 waiting.pop()(session)
 
     event.listen(settings.engine, "before_cursor_execute", listener)

@@ -27,27 +27,28 @@ CAUGHT_BY: dict[str, str] = {}
 
 
 def caught_by(test: str) -> Callable[[type], type]:
-    """Have the contract run over the class, and expect that test to fail."""
+    """Have that test of the contract run over the class."""
 
     def make(broken: type) -> type:
         CAUGHT_BY[broken.__name__] = test
-        globals()[f"Test{broken.__name__}"] = _contract_of(broken)
+        others = {name: None for name in dir(StoreContract) if name.startswith("test_")}
+        del others[test.partition("[")[0]]
+        globals()[f"Test{broken.__name__}"] = type(broken.__name__, (StoreContract,), _supplied(broken) | others)
         return broken
 
     return make
 
 
-def _contract_of(broken: type) -> type:
+def _supplied(broken: type) -> dict[str, Any]:
+    """The fixture through which the contract gets at it."""
     if issubclass(broken, SqliteStore):
 
         def open_store(_self: Any, tmp_path: Path) -> Any:
             return partial(broken, tmp_path / "state.db")
 
-        supplied = {"open_store": pytest.fixture(open_store)}
-    else:
-        name = "backend" if issubclass(broken, MemoryBackend) else "store"
-        supplied = {name: pytest.fixture(lambda self: broken(), name=name)}
-    return type(f"Test{broken.__name__}", (StoreContract,), supplied)
+        return {"open_store": pytest.fixture(open_store)}
+    name = "backend" if issubclass(broken, MemoryBackend) else "store"
+    return {name: pytest.fixture(lambda _self: broken(), name=name)}
 
 
 # --- stores in memory -----------------------------------------------------------------------------------------

@@ -15,9 +15,11 @@ import pytest
 @contextmanager
 def metastore(home: Path) -> Iterator[None]:
     """Make the database in the folder, as `airflow db migrate` does, and have this process use it."""
-    from airflow import settings
     from sqlalchemy.pool import QueuePool
 
+    from airflow import settings as airflow_settings
+
+    settings: Any = airflow_settings  # Airflow has no types here
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("AIRFLOW_HOME", str(home))
         patch.setenv("AIRFLOW__DATABASE__SQL_ALCHEMY_CONN", f"sqlite:///{home / 'airflow.db'}")

@@ -7,10 +7,13 @@ import signal
 import traceback
 import warnings
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
-from typing import Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 T = TypeVar("T")
 
@@ -30,7 +33,7 @@ class Child:
             _live(work, sender)
         sender.close()
 
-    def __enter__(self) -> Child:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -98,8 +101,7 @@ def acknowledged_until_killed(work: Callable[[Callable[[T], None]], object], *, 
     with Child(lambda sender: work(lambda value: sender.send((None, value)))) as child:
         received = [child.receive() for _ in range(after)]
         os.kill(child.pid, signal.SIGKILL)
-        while True:
-            try:
+        with suppress(AssertionError):  # the end of what it had to say
+            while True:
                 received.append(child.receive())
-            except AssertionError:  # the end of what it had to say
-                return received
+    return received

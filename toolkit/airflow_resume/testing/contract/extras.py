@@ -17,8 +17,8 @@ class Extras(Fixtures):
     """Tests of what a store may offer besides.
 
     `compare_and_set(key, expected_version, value)` returns the new version, a number above 0, or None when the
-    version is another one and nothing was written; a missing key has the version 0. `scan(prefix)` gives the keys that begin with
-    it, in any order.
+    version is another one and nothing was written; a missing key has the version 0. `scan(prefix)` gives the keys
+    that begin with it, in any order.
     """
 
     @needs(Ability.COMPARE_AND_SET)

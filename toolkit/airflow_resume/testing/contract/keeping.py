@@ -48,7 +48,8 @@ class Keeping(Fixtures):
             assert store.get("key") == "before"
 
     def test_the_last_value_replaces_those_before(self, store: StateStore) -> None:
-        for value in ({"a": 1}, "text", [2], 3):
+        values: list[Any] = [{"a": 1}, "text", [2], 3]
+        for value in values:
             store.set("key", value)
         assert store.get("key") == 3
 

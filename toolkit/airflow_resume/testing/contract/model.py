@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from airflow_resume.store import StateStore
@@ -33,7 +33,12 @@ def agree_with_a_dict(store: StateStore, *, examples: int) -> None:
     """
 
     @settings(
-        max_examples=examples, derandomize=True, database=None, deadline=None, suppress_health_check=list(HealthCheck)
+        max_examples=examples,
+        derandomize=True,
+        database=None,
+        deadline=None,
+        phases=[Phase.generate, Phase.shrink],
+        suppress_health_check=[HealthCheck.too_slow],
     )
     @given(st.lists(_calls, max_size=12))
     def agree(calls: list[tuple[Any, ...]]) -> None:

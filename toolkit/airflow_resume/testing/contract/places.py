@@ -38,12 +38,14 @@ class Backend(Protocol):
         ...
 
 
+def _now() -> datetime:
+    return datetime.now(timezone.utc)
+
+
 class BackendStore:
     """One scope of a backend, used as Airflow's API server uses it."""
 
-    def __init__(
-        self, backend: Backend, scope: Scope, *, now: Callable[[], datetime] = partial(datetime.now, timezone.utc)
-    ) -> None:
+    def __init__(self, backend: Backend, scope: Scope, *, now: Callable[[], datetime] = _now) -> None:
         self.backend = backend
         self.scope = scope
         self._now = now
@@ -51,7 +53,7 @@ class BackendStore:
     def get(self, key: str, default: JsonValue = None) -> JsonValue:
         """The value, or `default` when there is none."""
         text = self.backend.get(self.scope, key)
-        return default if text is None else json.loads(text)  # type: ignore[no-any-return]
+        return default if text is None else json.loads(text)
 
     def set(self, key: str, value: JsonValue, *, retention: timedelta | None = None) -> None:
         """Keep the value, for ever, or for so long.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import count
+from typing import Any
 
 from airflow_resume.store import StateStore
 from airflow_resume.testing.contract.abilities import Ability, needs
@@ -16,6 +17,7 @@ Open = Callable[[], StateStore]
 FIRST_USERS = 8
 WRITERS, WRITES = 4, 20
 ACKNOWLEDGED = 25
+LONG = 5_000
 
 
 class Processes(Fixtures):
@@ -68,9 +70,10 @@ class Processes(Fixtures):
     def test_of_processes_that_write_one_key_a_whole_value_stays(self, reopen: Open, open_store: Open) -> None:
         def write_and_read(writer: int) -> list[bool]:
             store = open_store()
+            value: list[Any] = [writer] * LONG
             whole = []
             for _ in range(WRITES):
-                store.set("key", [writer] * 5_000)
+                store.set("key", value)
                 whole.append(is_whole(store.get("key")))
             return whole
 
@@ -128,4 +131,4 @@ def all_written() -> list[list[int]]:
 
 def is_whole(value: object) -> bool:
     """Whether it is what one of the writers wrote."""
-    return isinstance(value, list) and len(value) == 5_000 and len(set(value)) == 1
+    return isinstance(value, list) and len(value) == LONG and len(set(value)) == 1
