@@ -20,7 +20,7 @@ def _metastore(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 
 class TestMetastoreBackend(StoreContract):
-    examples = 15  # a call takes some milliseconds
+    examples = 50  # a call takes some milliseconds
 
     @pytest.fixture
     def open_backend(self) -> Callable[[], Any]:

@@ -403,7 +403,7 @@ class CollectsByKey(MemoryBackend):
 
 @caught_by("test_what_was_acknowledged_survives_kill_9")
 class WritesLater(SqliteStore):
-    """Keeps ten writes in memory before it makes them."""
+    """Keeps its writes in memory until it is closed."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
@@ -411,8 +411,6 @@ class WritesLater(SqliteStore):
 
     def set(self, key: str, value: Any, **options: Any) -> None:
         self.waiting[key] = value
-        if len(self.waiting) == 10:
-            self.close()
 
     def get(self, key: str, default: Any = None) -> Any:
         return self.waiting.get(key, super().get(key, default))

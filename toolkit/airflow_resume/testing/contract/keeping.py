@@ -17,7 +17,7 @@ SIZES = (70_000, 1_000_000, 9 * 2**20)
 class Keeping(Fixtures):
     """Tests of every store."""
 
-    examples = 50
+    examples = 100
     """How many sequences of calls are compared with a dict."""
 
     def test_a_missing_key_gives_the_default(self, store: StateStore) -> None:

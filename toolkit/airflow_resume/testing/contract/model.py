@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from airflow_resume.store import StateStore
 from airflow_resume.testing.contract.samples import written
 
-KEYS = ["a", "A", "a.b"]
+KEYS = ["a", "a.b"]
 
-_texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+# A NUL and half a surrogate pair may be refused.
+_texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"), max_size=20)
 _scalars = st.booleans() | st.integers(-(2**63), 2**64 - 1) | st.floats(allow_nan=False, allow_infinity=False) | _texts
 _inner = st.recursive(
     st.none() | _scalars,
@@ -22,7 +23,9 @@ _inner = st.recursive(
 )
 _values = _scalars | st.lists(_inner, max_size=3) | st.dictionaries(_texts, _inner, max_size=3)
 _keys = st.sampled_from(KEYS)
-_calls = st.tuples(st.just("set"), _keys, _values) | st.tuples(st.sampled_from(["get", "delete"]), _keys)
+_calls = (
+    st.tuples(st.just("set"), _keys, _values) | st.tuples(st.just("delete"), _keys) | st.tuples(st.just("get"), _keys)
+)
 
 
 def agree_with_a_dict(store: StateStore, *, examples: int) -> None:
@@ -37,10 +40,11 @@ def agree_with_a_dict(store: StateStore, *, examples: int) -> None:
         derandomize=True,
         database=None,
         deadline=None,
+        report_multiple_bugs=False,
         phases=[Phase.generate, Phase.shrink],
         suppress_health_check=[HealthCheck.too_slow],
     )
-    @given(st.lists(_calls, max_size=12))
+    @given(st.lists(_calls, max_size=16))
     def agree(calls: list[tuple[Any, ...]]) -> None:
         for key in KEYS:
             store.delete(key)
