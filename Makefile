@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: help demo test unit crashes airflow bench lint types check constraints clean
+.PHONY: help demo test unit contract crashes airflow bench lint types check constraints clean
 
 help:  ## show what there is
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -11,10 +11,13 @@ help:  ## show what there is
 demo: $(VENV)/.ready  ## kill real Airflow tasks and watch them resume (KEEP=1 keeps its home)
 	@$(BIN)/python examples/demo.py
 
-test: unit crashes airflow  ## every test
+test: unit contract crashes airflow  ## every test
 
 unit: $(VENV)/.ready  ## the fast tests
 	@$(BIN)/python -m pytest tests/unit
+
+contract: $(VENV)/.ready  ## what a state store must do, on ours and on Airflow's
+	@$(BIN)/python -m pytest tests/contract
 
 crashes: $(VENV)/.ready  ## the testing kit turned on everything, real kills of child processes included
 	@$(BIN)/python -m pytest tests/crashes
