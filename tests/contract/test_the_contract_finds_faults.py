@@ -16,7 +16,7 @@ from airflow_resume.store import MemoryStore
 from airflow_resume.testing import StoreContract
 from airflow_resume.testing.contract import Ability
 
-SUPPORT = Path(__file__).parents[2] / "support"
+SUPPORT = Path(__file__).parents[1] / "support"
 
 
 @dataclass(frozen=True)
