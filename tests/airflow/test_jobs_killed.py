@@ -154,7 +154,7 @@ def a_killed_task_reconnects_to_its_job(stage: Stage) -> None:
 @side_by_side()
 def airflows_mixin_loses_the_result_of_the_job_that_it_reconnects_to(stage: Stage) -> None:
     Run.waiting(stage, "airflows", seconds=1).end()  # so that the id is not 0, which it would not reconnect to
-    run = Run.waiting(stage, "airflows", seconds=6)
+    run = Run.waiting(stage, "airflows", seconds=LONG)
     stage.airflow.kill_task("airflows", run.run_id, "run")
     assert run.end() == "success"
     assert run.books == books(submitted=1)
@@ -167,7 +167,7 @@ def killed_between_submit_and_save_ours_adopts_the_job_and_airflows_submits_anot
 ) -> None:
     run_id = f"held-{dag_id}"
     hold = stage.hold(stage.jobs, label=run_id, path_prefix="/jobs")
-    stage.airflow.trigger(dag_id, {"seconds": 5}, run_id)
+    stage.airflow.trigger(dag_id, {"seconds": LONG}, run_id)
     hold.wait()
     stage.airflow.kill_task(dag_id, run_id, "run")
     run = Run(stage, dag_id, run_id)
