@@ -3,10 +3,10 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: help demo test unit contract crashes airflow bench lint types check constraints clean
+.PHONY: help demo test unit contract crashes airflow facts-next bench lint types check constraints clean
 
 help:  ## show what there is
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
 demo: $(VENV)/.ready  ## kill real Airflow tasks and watch them resume (KEEP=1 keeps its home)
 	@$(BIN)/python examples/demo.py
@@ -24,6 +24,9 @@ crashes: $(VENV)/.ready  ## the testing kit turned on everything, real kills of 
 
 airflow: $(VENV)/.ready  ## the tests on a real Airflow with real kills
 	@$(BIN)/python -m pytest tests/airflow
+
+facts-next: $(VENV)/.ready  ## the stand-ins of the testing kit against the pre-release of the next Airflow
+	@$(BIN)/python tests/support/facts_next.py
 
 bench: $(VENV)/.ready  ## what is measured
 	@$(BIN)/python tests/benchmarks/bench_explorer.py
