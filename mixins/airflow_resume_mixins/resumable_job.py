@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from functools import wraps
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from airflow.sdk import ResumableJobMixin as AirflowResumableJobMixin
 from airflow.sdk.bases.operator import BaseOperatorMeta
+from airflow.sdk.exceptions import TaskDeferralError, TaskDeferralTimeout
 
-from airflow_resume.jobs import JobRun, JobStatus, ResumePolicy
+from airflow_resume.jobs import JobRun, JobStatus, ResumeDecision, ResumePolicy
 from airflow_resume.jobs.protocol import classify_word
 from airflow_resume.jobs.record import KEY_PREFIX, JobRecord
 from airflow_resume.store import MemoryStore, StateStore, task_store
@@ -37,10 +39,14 @@ class ResumableJobMixin(AirflowResumableJobMixin):
     - `find_job(token, context) -> id | None`: looks a submission up by `self.submission_token`. With it, no crash
       leads to a second job.
     - `submission_is_idempotent = True`: submitting the same token twice gives the same job. Likewise.
-    - `cancel_job(external_id, context)`: used when the task was cleared while its job still runs.
+    - `cancel_job(external_id, context)`: ends a job that is not wanted any more, because the task was cleared, or
+      marked failed; see `ResumePolicy.cancel_on`.
     - `classify_job_status(status) -> JobStatus`: when `is_job_active` and `is_job_succeeded` do not say enough.
     - `job_inputs(context) -> JsonValue`: what the job is made from, see `ResumePolicy.on_input_change`.
     - `poll_until_complete(external_id, context)`: a way of waiting of your own.
+    - `job_trigger(external_id, context) -> BaseTrigger`: with it and `self.deferrable = True` the job is waited for in
+      the triggerer; its event only says when to look, so any trigger that fires when the job has ended will do.
+    - `on_kill()`: called only when the job shall end with the task, see `ResumePolicy.cancel_on`, after `cancel_job`.
     - `job_not_found`, `transient_errors`, `ambiguous_errors`: exception types, or a method that takes the exception,
       see `airflow_resume.jobs.Jobs`.
 
@@ -50,6 +56,9 @@ class ResumableJobMixin(AirflowResumableJobMixin):
         resume_policy: what to do where there is a choice.
         durable: False submits a new job in every attempt and keeps nothing, as in Airflow's mixin.
 
+    Raises:
+        TypeError: when the class is made: another base stands before this one and hides its `on_kill`.
+
     A status that is neither active nor succeeded counts as failed when it is one of the usual words for it, and as
     unknown otherwise: unknown is asked again, and never leads to a second job.
     """
@@ -57,6 +66,8 @@ class ResumableJobMixin(AirflowResumableJobMixin):
     submission_token: str | None = None
     external_id: JsonValue = None
     generation: int | None = None
+    _job_run: JobRun | None = None
+    _job_is_ending = False
 
     if TYPE_CHECKING:
         # Airflow's mixin and its operators declare it differently, and a subclass of both must not suffer for it.
@@ -68,6 +79,8 @@ class ResumableJobMixin(AirflowResumableJobMixin):
         transient_errors: ErrorMatch
         ambiguous_errors: ErrorMatch
 
+        def defer(self, **kwargs: Any) -> NoReturn: ...  # noqa: D102  of BaseOperator
+
         # At run time they are filled in by __init_subclass__, and only where no other base has them.
         def poll_until_complete(self, external_id: JsonValue, context: Context) -> None: ...  # noqa: D102
         def get_job_result(self, external_id: JsonValue, context: Context) -> Any: ...  # noqa: D102
@@ -75,11 +88,21 @@ class ResumableJobMixin(AirflowResumableJobMixin):
     @BaseOperatorMeta._apply_defaults  # type: ignore[type-var]  # noqa: SLF001  as Airflow's own mixin does
     def __init__(self, *, resume_policy: ResumePolicy | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
+        if not isinstance(resume_policy, ResumePolicy | None):
+            raise TypeError(f"resume_policy={resume_policy!r} must be a ResumePolicy")
         self.resume_policy = resume_policy or ResumePolicy()
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
-        """Fill in the hooks that nobody in the method resolution order has."""
+        """Fill in the hooks that nobody in the method resolution order has, and put `on_kill` under the policy."""
         super().__init_subclass__(**kwargs)
+        if "on_kill" in vars(cls):
+            cls.on_kill = _under_the_policy(vars(cls)["on_kill"])  # type: ignore[assignment, method-assign]
+        if not hasattr(cls.on_kill, "is_under_the_policy"):
+            hiding = next(base for base in cls.__mro__ if "on_kill" in vars(base))
+            raise TypeError(
+                f"{cls.__name__} must name ResumableJobMixin before {hiding.__name__}, whose on_kill would cancel the"
+                f" job on every deploy: class {cls.__name__}(ResumableJobMixin, {hiding.__name__})"
+            )
         for name, default in _DEFAULT_HOOKS.items():
             resolved = inspect.getattr_static(cls, name)
             if resolved is default or getattr(resolved, "__isabstractmethod__", False):
@@ -95,17 +118,82 @@ class ResumableJobMixin(AirflowResumableJobMixin):
             SupersededError: another attempt has replaced this one.
             NoStateStoreError: the context has no task state store.
         """
-        store = task_store(context) if self.durable else self._forget(context)
+        return self._begin(context, defer=self._defer_to_trigger(context)).run()
+
+    def resume_complete(self, context: Context, event: Any = None) -> Any:
+        """Where a deferred attempt goes on: ask how the job ended, and return its result.
+
+        Raises:
+            what `execute_resumable` raises.
+        """
+        self.log.info("The trigger fired: %r", event)
+        return self._begin(context, resumed=True).run()
+
+    def resume_decision(self, context: Context) -> ResumeDecision:
+        """What `execute_resumable` would do next, for an operator that waits or defers in a way of its own.
+
+        Nothing is submitted and nothing is waited for; `submit_resumable` takes the decision.
+        """
+        return self._begin(context).decide()
+
+    def submit_resumable(self, context: Context) -> ResumeDecision:
+        """Submit, or take up what an earlier attempt left, and return without waiting.
+
+        The step of the decision is `Step.RECONNECT` when the job `external_id` is to be waited for, otherwise it has
+        succeeded.
+
+        Raises:
+            what `execute_resumable` raises.
+        """
+        return self._begin(context).submit()
+
+    def resume_execution(self, next_method: str, next_kwargs: dict[str, Any] | None, context: Context) -> Any:
+        """Airflow's own, after a deferral; a deferral that failed is an attempt that failed."""
+        try:
+            return super().resume_execution(next_method, next_kwargs, context)  # type: ignore[misc]
+        except (TaskDeferralTimeout, TaskDeferralError) as error:
+            self._begin(context).fail(error)
+            raise
+
+    def on_kill(self) -> None:
+        """Cancel the job if that is the policy for the reason, and then call the next `on_kill`."""
+        super().on_kill()  # type: ignore[misc]
+
+    def _begin(
+        self, context: Context, *, defer: Callable[[JsonValue], NoReturn] | None = None, resumed: bool = False
+    ) -> JobRun:
         inputs = getattr(self, "job_inputs", None)
-        return JobRun(
+        self._job_run = JobRun(
             OperatorJobs(self, context),
             policy=self.resume_policy,
             inputs=None if inputs is None else inputs(context),
             context=context,
-            store=store,
+            store=task_store(context) if self.durable else self._forget(context),
             mirror_key=self.external_id_key,
             notice=self._take_note,
-        ).run()
+            defer=defer,
+            resumed=resumed,
+        )
+        return self._job_run
+
+    def _defer_to_trigger(self, context: Context) -> Callable[[JsonValue], NoReturn] | None:
+        trigger = getattr(self, "job_trigger", None)
+        if trigger is None or not getattr(self, "deferrable", False):
+            return None
+        if not self.durable:
+            raise ValueError("deferrable=True needs durable=True: what the trigger waits for is kept in between")
+
+        def defer(external_id: JsonValue) -> NoReturn:
+            timeout = self.resume_policy.poll.timeout
+            self.defer(trigger=trigger(external_id, context), method_name="resume_complete", timeout=timeout)
+
+        return defer
+
+    def _ends_with_its_job(self) -> bool:
+        """Whether the job shall end now that the attempt is killed; if so, it was cancelled."""
+        if self._job_run is None:
+            return True  # nothing of ours to look after
+        return self._job_run.killed() if self.durable else self._job_run.abandon()
 
     def _forget(self, context: Context) -> StateStore:
         """Not durable: what an attempt with durable=True may have left must not come back later."""
@@ -116,6 +204,27 @@ class ResumableJobMixin(AirflowResumableJobMixin):
 
     def _take_note(self, record: JobRecord) -> None:
         self.submission_token, self.external_id, self.generation = record.token, record.id, record.generation
+
+
+def _under_the_policy(on_kill: Callable[[Any], None]) -> Callable[[Any], None]:
+    """Call `on_kill` only when the job shall end with the task; an outer one has asked that for those within."""
+
+    @wraps(on_kill)
+    def guarded(self: ResumableJobMixin) -> None:
+        if self._job_is_ending:
+            on_kill(self)
+        elif self._ends_with_its_job():
+            object.__setattr__(self, "_job_is_ending", True)
+            try:
+                on_kill(self)
+            finally:
+                object.__setattr__(self, "_job_is_ending", False)
+
+    guarded.is_under_the_policy = True  # type: ignore[attr-defined]
+    return guarded
+
+
+ResumableJobMixin.on_kill = _under_the_policy(ResumableJobMixin.on_kill)  # type: ignore[assignment, method-assign]
 
 
 def _return_id(_self: object, external_id: JsonValue, _context: Context) -> JsonValue:

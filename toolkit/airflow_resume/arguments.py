@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from datetime import timedelta
 from typing import Any, get_args
 
@@ -15,6 +16,18 @@ def check_choice(name: str, value: object, literal: Any) -> None:
     choices = get_args(literal)
     if value not in choices:
         raise ValueError(f"{name}={value!r} is not a choice; take one of {', '.join(map(repr, choices))}")
+
+
+def check_choices(name: str, values: object, literal: Any) -> None:
+    """Refuse what is not a collection of values of a `Literal` type.
+
+    Raises:
+        TypeError: not a collection; a text is none. ValueError: naming the choices there are.
+    """
+    if isinstance(values, str) or not isinstance(values, Collection):
+        raise TypeError(f"{name}={values!r} must be a set, such as {name}={{{get_args(literal)[0]!r}}}")
+    for value in values:
+        check_choice(name, value, literal)
 
 
 def check_duration(name: str, value: object) -> None:

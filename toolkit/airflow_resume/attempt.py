@@ -7,11 +7,12 @@ a clear; `clear_number` of the run moves on a clear of any task of the run.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from enum import Enum
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 from weakref import WeakKeyDictionary
 
@@ -77,6 +78,10 @@ class Scope:
         return [self.dag_id, self.run_id, self.task_id, self.map_index]
 
 
+def _not_known() -> None:
+    """Outside a task, and in a context that a test made by hand."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Attempt:
     """One try of one task instance; outside a task, a try of nothing in particular."""
@@ -86,8 +91,19 @@ class Attempt:
     epoch: Epoch = field(default_factory=Epoch)
     uncleared: Epoch = field(default_factory=Epoch)
     """What `epoch` would be if the task had never been cleared."""
+    retries: int | None = None
+    """Of the task; None when it is not known."""
     names_in_use: set[str] = field(default_factory=set, compare=False)
     """Outside a task always empty: there, using a name again is how a script resumes."""
+    ask_state: Callable[[], str | None] = field(default=_not_known, compare=False)
+    """Asks Airflow for the state of the task instance, such as `"running"`; None when it cannot be asked."""
+    stats_tags: Mapping[str, str] = field(default_factory=dict, compare=False)
+    """Tags for metrics, as Airflow's own mixin has them."""
+
+    @property
+    def is_last(self) -> bool:
+        """Whether Airflow will not try again if this attempt fails."""
+        return self.try_number > self.epoch.max_tries
 
     def claim(self, now: datetime) -> Claim:
         """The claim of this attempt."""
@@ -153,15 +169,41 @@ def current_attempt(context: AnyContext) -> Attempt:
         clear_number=getattr(dag_run, "clear_number", None) or 0,
     )
     retries = getattr(getattr(ti, "task", None), "retries", None)
+    scope = Scope(
+        dag_id=ti.dag_id,
+        run_id=ti.run_id,
+        task_id=ti.task_id,
+        map_index=-1 if map_index is None else map_index,
+    )
     return Attempt(
-        scope=Scope(
-            dag_id=ti.dag_id,
-            run_id=ti.run_id,
-            task_id=ti.task_id,
-            map_index=-1 if map_index is None else map_index,
-        ),
+        scope=scope,
         try_number=ti.try_number,
         epoch=epoch,
         uncleared=epoch if retries is None else epoch.model_copy(update={"max_tries": retries}),
+        retries=retries,
         names_in_use=_names_used_with(context.get("task_state_store")),
+        ask_state=partial(_state_in_airflow, ti, scope),
+        stats_tags=_stats_tags(ti),
     )
+
+
+def _state_in_airflow(ti: Any, scope: Scope) -> str | None:
+    """The state of the task instance; None where this Airflow has no way to ask, or does not know it."""
+    ask = getattr(ti, "get_task_states", None)
+    if ask is None:
+        return None
+    mapped = scope.map_index >= 0
+    states = ask(
+        dag_id=scope.dag_id,
+        task_ids=[scope.task_id],
+        run_ids=[scope.run_id],
+        map_index=scope.map_index if mapped else None,
+    )
+    state = states.get(scope.run_id, {}).get(f"{scope.task_id}_{scope.map_index}" if mapped else scope.task_id)
+    return None if state is None else str(getattr(state, "value", state))
+
+
+def _stats_tags(ti: Any) -> dict[str, str]:
+    tags = {"operator": type(getattr(ti, "task", None)).__name__}
+    team: str | None = (getattr(ti, "stats_tags", None) or {}).get("team_name")
+    return tags if team is None else {**tags, "team_name": team}

@@ -103,6 +103,10 @@ class JobWaitTimeoutError(JobError):
     """Waiting for the job took longer than `poll.timeout`. The job lives on; a retry reconnects to it."""
 
 
+class TaskStoppedError(JobError):
+    """The task was ended from outside, so its job was cancelled and no other one submitted."""
+
+
 class LostSubmissionError(JobError, AirflowFailException):
     """An earlier attempt may have submitted a job whose id was never saved, and it cannot be looked up."""
 

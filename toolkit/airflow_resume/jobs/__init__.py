@@ -1,8 +1,19 @@
 """Resumable jobs: submit one job to another system, wait for it, return its result."""
 
-from airflow_resume.jobs.decide import JobStatus
+from airflow_resume.jobs.decide import JobStatus, Step
 from airflow_resume.jobs.policy import PollPolicy, ResumePolicy
 from airflow_resume.jobs.protocol import Jobs, JobsWithResult
-from airflow_resume.jobs.run import JobRun, run_job
+from airflow_resume.jobs.run import JobRun, ResumeDecision
+from airflow_resume.jobs.taskflow import run_job
 
-__all__ = ["JobRun", "JobStatus", "Jobs", "JobsWithResult", "PollPolicy", "ResumePolicy", "run_job"]
+__all__ = [
+    "JobRun",
+    "JobStatus",
+    "Jobs",
+    "JobsWithResult",
+    "PollPolicy",
+    "ResumeDecision",
+    "ResumePolicy",
+    "Step",
+    "run_job",
+]

@@ -75,6 +75,7 @@ class Step(str, Enum):
     FAIL_GONE = "fail: job gone"
     FAIL_INPUTS = "fail: inputs changed"
     FAIL_VANISHED = "fail: job vanished"
+    FAIL_STOPPED = "fail: task stopped"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,6 +92,7 @@ class Facts:
         status: what the job system says in this attempt; None when it was not asked.
         own: this attempt submitted the job or waited for it, so how it ended is how the attempt ends.
         cancelled: this attempt has asked for the job to be cancelled.
+        stopped: this attempt is being ended from outside, and the policy is that its job goes too.
     """
 
     phase: Phase | None = None
@@ -106,10 +108,13 @@ class Facts:
     status: JobStatus | None = None
     own: bool = False
     cancelled: bool = False
+    stopped: bool = False
 
 
 def decide(facts: Facts, policy: ResumePolicy) -> Step:
     """The next step."""
+    if facts.stopped:
+        return _stopped(facts)
     if _must_not_change(facts, policy):
         return Step.FAIL_INPUTS
     match facts.phase:
@@ -121,6 +126,12 @@ def decide(facts: Facts, policy: ResumePolicy) -> Step:
             return _unwanted(facts) if is_unwanted(facts, policy) else _wanted(facts, policy)
         case Phase.TERMINAL:
             return _after_end(facts, policy)
+
+
+def _stopped(facts: Facts) -> Step:
+    """Nothing may be submitted any more, and what was submitted a moment ago must not be left behind."""
+    lives = facts.phase is Phase.SUBMITTED and (facts.status is None or not facts.status.is_terminal)
+    return Step.CANCEL if lives and facts.can_cancel and not facts.cancelled else Step.FAIL_STOPPED
 
 
 def is_unwanted(facts: Facts, policy: ResumePolicy) -> bool:

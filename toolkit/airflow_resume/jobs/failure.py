@@ -6,28 +6,28 @@ from airflow_resume import errors
 from airflow_resume.jobs.decide import Step
 from airflow_resume.jobs.record import JobRecord
 
+_ERRORS: dict[Step, tuple[type[errors.JobError], str]] = {
+    Step.FAIL_JOB: (errors.JobFailedError, "ended without success. A retry submits another one."),
+    Step.FAIL_JOB_FOR_GOOD: (
+        errors.JobFailedForGoodError,
+        "ended without success, and the policy is on_failed_job='fail'.",
+    ),
+    Step.FAIL_GONE: (errors.JobGoneError, "is not known any more, and the policy is on_gone_job='fail'."),
+    Step.FAIL_VANISHED: (errors.JobError, "vanished while it was waited for. A retry looks again."),
+    Step.FAIL_STOPPED: (errors.TaskStoppedError, "ends with its task, which was ended from outside."),
+    Step.FAIL_INPUTS: (
+        errors.JobInputsChangedError,
+        "was submitted with other inputs, and the policy is on_input_change='fail'. To take the new, clear the task.",
+    ),
+}
+
 
 def failure(step: Step, record: JobRecord, *, name: str, earlier_try: int) -> errors.JobError:
     """The error for a step whose name begins with "fail"."""
-    job = f"Job {record.id!r} of slot {name!r} (generation {record.generation}, token {record.token})"
-    match step:
-        case Step.FAIL_JOB:
-            return errors.JobFailedError(f"{job} ended without success. A retry submits another one.")
-        case Step.FAIL_JOB_FOR_GOOD:
-            return errors.JobFailedForGoodError(f"{job} ended without success, and the policy is on_failed_job='fail'.")
-        case Step.FAIL_GONE:
-            return errors.JobGoneError(f"{job} is not known any more, and the policy is on_gone_job='fail'.")
-        case Step.FAIL_VANISHED:
-            return errors.JobError(f"{job} vanished while it was waited for. A retry looks again.")
-        case Step.FAIL_LOST:
-            return _lost(record, name, earlier_try)
-        case Step.FAIL_INPUTS:
-            return errors.JobInputsChangedError(
-                f"{job} was submitted with other inputs, and the policy is on_input_change='fail'. It was left alone."
-                f" To have it done again with the new ones, clear the task."
-            )
-        case _:
-            raise AssertionError(step)
+    if step is Step.FAIL_LOST:
+        return _lost(record, name, earlier_try)
+    kind, what = _ERRORS[step]
+    return kind(f"Job {record.id!r} of slot {name!r} (generation {record.generation}, token {record.token}) {what}")
 
 
 def _lost(record: JobRecord, name: str, earlier_try: int) -> errors.LostSubmissionError:

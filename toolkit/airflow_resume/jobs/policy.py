@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Literal
 
-from airflow_resume.arguments import check_choice, check_duration
+from airflow_resume.arguments import check_choice, check_choices, check_duration
 
 OnClear = Literal["resubmit", "resume"]
 OnInputChange = Literal["resubmit", "resume", "fail"]
 OnLostSubmission = Literal["fail", "resubmit"]
 OnEndedJob = Literal["resubmit", "fail"]
+CancelOn = Literal["user", "shutdown", "timeout", "final_failure"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,6 +60,11 @@ class ResumePolicy:
             look a submission up nor recognise its token. `"fail"` names the token; `"resubmit"` risks a second job.
         on_failed_job: the job of an earlier attempt failed: a new one, or fail without further tries.
         on_gone_job: the job system has forgotten the job and no result was saved; likewise.
+        cancel_on: when the job is cancelled because its task ends, a set of: `"user"` (a person marked the task failed
+            or successful, or cleared it while it ran), `"shutdown"` (the worker goes: a deploy, a spot reclaim),
+            `"timeout"` (`execution_timeout` or `poll.timeout`), `"final_failure"` (the attempt fails, and no further
+            one will come). Otherwise the job lives on, and the next attempt reconnects to it. A job whose task was
+            taken over by another attempt, or ended for a reason that could not be learned, is never cancelled.
         poll: how often to ask.
         unknown_timeout: how long a status may stay unknown before the attempt fails. It never leads to a submit.
     """
@@ -67,6 +74,7 @@ class ResumePolicy:
     on_lost_submission: OnLostSubmission = "fail"
     on_failed_job: OnEndedJob = "resubmit"
     on_gone_job: OnEndedJob = "resubmit"
+    cancel_on: Collection[CancelOn] = frozenset({"user"})
     poll: PollPolicy = field(default_factory=PollPolicy)
     unknown_timeout: timedelta = timedelta(minutes=10)
 
@@ -76,4 +84,7 @@ class ResumePolicy:
         check_choice("on_lost_submission", self.on_lost_submission, OnLostSubmission)
         check_choice("on_failed_job", self.on_failed_job, OnEndedJob)
         check_choice("on_gone_job", self.on_gone_job, OnEndedJob)
+        check_choices("cancel_on", self.cancel_on, CancelOn)
         check_duration("unknown_timeout", self.unknown_timeout)
+        if not isinstance(self.poll, PollPolicy):
+            raise TypeError(f"poll={self.poll!r} must be a PollPolicy")

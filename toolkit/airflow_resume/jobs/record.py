@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 
 from airflow_resume import values
 from airflow_resume.attempt import Attempt, Claim, Epoch
@@ -64,14 +64,23 @@ class JobRecord(Record):
 
     epoch: Epoch
     fingerprint: str | None = None
-    generation: int
-    token: str
+    generation: int = Field(ge=1)
+    token: str = Field(min_length=1)
     phase: Phase
     id: JsonValue = None
     status: JobStatus | None = None
     result: SavedResult | None = None
     claim: Claim
     history: tuple[Generation, ...] = ()
+
+    @model_validator(mode="after")
+    def _make_sense(self) -> JobRecord:
+        """What a person edited may be of the right types and still say nothing that can be gone by."""
+        if self.phase is Phase.SUBMITTED and self.id is None:
+            raise ValueError("a submitted job has an id")
+        if self.phase is Phase.TERMINAL and not (self.status is None or self.status.is_terminal):
+            raise ValueError(f"a job that has ended is not {self.status.value}")
+        return self
 
     def next_generation(
         self, attempt: Attempt, *, name: str, now: datetime, fingerprint: str | None, reason: str

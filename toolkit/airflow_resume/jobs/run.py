@@ -5,84 +5,57 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, overload
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from airflow_resume import values
 from airflow_resume.attempt import AnyContext, Cleared, utc_now
+from airflow_resume.errors import TaskStoppedError
 from airflow_resume.jobs.decide import Facts, JobStatus, Lookup, Phase, Step, decide, is_unwanted
+from airflow_resume.jobs.ending import Ending, ending_of_error, ending_of_kill, goes_with_it, learn_about_kill
 from airflow_resume.jobs.failure import failure
 from airflow_resume.jobs.orphan import checked_id, see_to_orphan
 from airflow_resume.jobs.policy import ResumePolicy
 from airflow_resume.jobs.poll import Clock, ask_patiently, wait_for_end
-from airflow_resume.jobs.protocol import Jobs, JobsWithResult, JobSystem
+from airflow_resume.jobs.protocol import Jobs, JobSystem
 from airflow_resume.jobs.record import KEY_PREFIX, JobRecord, SavedResult, first_generation
+from airflow_resume.jobs.telemetry import count, counters_of, decision_span
 from airflow_resume.record import Slot
-from airflow_resume.store import StateStore, open_task_store
+from airflow_resume.store import StateStore, channel_of, open_task_store
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
 log = logging.getLogger(__name__)
 
-IdT = TypeVar("IdT")
-ResultT = TypeVar("ResultT")
 T = TypeVar("T")
 
+_QUESTIONS = {Step.LOOK_UP, Step.ADOPT, Step.ASK_STATUS}
+"""Steps that only complete the facts, for the decision proper."""
 
-@overload
-def run_job(
-    jobs: JobsWithResult[IdT, ResultT],
-    *,
-    name: str = ...,
-    policy: ResumePolicy = ...,
-    inputs: JsonValue = ...,
-    context: AnyContext | None = ...,
-    store: StateStore | None = ...,
-) -> ResultT: ...
-@overload
-def run_job(
-    jobs: Jobs[IdT],
-    *,
-    name: str = ...,
-    policy: ResumePolicy = ...,
-    inputs: JsonValue = ...,
-    context: AnyContext | None = ...,
-    store: StateStore | None = ...,
-) -> IdT: ...
-def run_job(
-    jobs: Jobs[Any],
-    *,
-    name: str = "job",
-    policy: ResumePolicy = ResumePolicy(),  # noqa: B008  frozen
-    inputs: JsonValue = None,
-    context: AnyContext | None = None,
-    store: StateStore | None = None,
-) -> object:
-    """Submit one job, wait for it, and return its result: one job and one result, however often this is tried.
+_FAILURES = {step for step in Step if step.value.startswith("fail")}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResumeDecision:
+    """What an attempt has decided to do next.
 
     Args:
-        jobs: the job system, see `Jobs`.
-        name: the slot. Two jobs of one task have two names and resume independently.
-        policy: what to do where there is a choice.
-        inputs: what the job is made from, as JSON. A later attempt with other inputs follows
-            `policy.on_input_change`. Only a fingerprint is stored.
-        context: of the task; by default that of the running one.
-        store: used instead of the task's, for scripts and tests.
-
-    Returns:
-        `jobs.result(id)`, or the id where there is no `result`: the same on every path.
-
-    Raises:
-        JobFailedError: the job failed while this attempt waited for it; a retry submits another.
-        LostSubmissionError: an earlier attempt may have left a job that cannot be found.
-        SupersededError: another attempt has replaced this one.
-        NoStateStoreError: no task is running, and no `store` was given.
-        (and the other `JobError`s, each saying what to do.)
+        step: such as `Step.RECONNECT`; its value is how the log names it.
+        external_id: of the job on record; None when there is none.
+        status: of that job, if it was asked.
+        generation: of that job; the first is 1.
+        token: with which it was submitted.
     """
-    return JobRun(jobs, name=name, policy=policy, inputs=inputs, context=context, store=store).run()
+
+    step: Step
+    external_id: JsonValue = None
+    status: JobStatus | None = None
+    generation: int | None = None
+    token: str | None = None
 
 
 class JobRun:
@@ -99,6 +72,8 @@ class JobRun:
         store: StateStore | None = None,
         mirror_key: str | None = None,
         notice: Callable[[JobRecord], object] = lambda _record: None,
+        defer: Callable[[JsonValue], NoReturn] | None = None,
+        resumed: bool = False,
         clock: Clock = Clock(),  # noqa: B008  frozen
         now: Callable[[], datetime] = utc_now,
     ) -> None:
@@ -113,9 +88,12 @@ class JobRun:
         self._clock = clock
         self._now = now
         self._notice = notice
+        self._defer = defer
+        self._resumed = resumed
         self._record: JobRecord | None = None
         self._wait_error: Exception | None = None
         self._earlier_try = 0
+        self._had_job = self._stopped = False
         self._forget()
 
     def _forget(self) -> None:
@@ -126,31 +104,73 @@ class JobRun:
         self._own = self._cancelled = False
 
     def run(self) -> Any:
-        """Take steps until one of them ends the attempt."""
+        """Take steps until one of them ends the attempt, and return the job's result."""
         with self._attempt.using(self._slot.key):
-            return self._run()
+            try:
+                return self._finish(self._until({Step.RETURN_SAVED, Step.FETCH_RESULT}))
+            except Exception as error:
+                self._failed(error)
+                raise
 
-    def _run(self) -> Any:
-        self._open()
-        while True:
-            step = decide(self._facts(), self._policy)
+    def decide(self) -> ResumeDecision:
+        """What `run` would do next. It claims the record and asks the job system; it neither submits nor waits."""
+        with self._attempt.using(self._slot.key):
+            step = self._first_step()
+        self._attempt.give_back(self._slot.key)
+        return self._decision(step)
+
+    def submit(self) -> ResumeDecision:
+        """Take steps until there is a job that is wanted: to be waited for, or already successful."""
+        with self._attempt.using(self._slot.key):
+            step = self._until({Step.RECONNECT, Step.RETURN_SAVED, Step.FETCH_RESULT})
+        self._attempt.give_back(self._slot.key)
+        return self._decision(step)
+
+    def _decision(self, step: Step) -> ResumeDecision:
+        record = self._record
+        if record is None:
+            return ResumeDecision(step=step)
+        return ResumeDecision(
+            step=step,
+            external_id=record.id,
+            status=self._status,
+            generation=record.generation,
+            token=record.token,
+        )
+
+    def _until(self, ends: set[Step]) -> Step:
+        """Take steps until one of these is due, and return it."""
+        step = self._first_step()
+        while step not in ends:
+            if step in _FAILURES:
+                self._fail(step)
+            self._take(step)
+            step = self._next_step()
+        return step
+
+    def _first_step(self) -> Step:
+        """The decision that the attempt begins with, told to whoever watches."""
+        with decision_span(self._slot.key, self._attempt.stats_tags) as span:
+            self._open()
+            step = self._next_step()
+            span.set_attribute("resumable.decision", step.value)
+            if self._had_job:
+                span.set_attribute("resumable.external_id", str(self._known.id))
+                span.set_attribute("resumable.prior_status", str(self._status and self._status.value))
+        for counter in counters_of(step, had_job=self._had_job):
+            count(counter, self._attempt.stats_tags)
+        return step
+
+    def _next_step(self) -> Step:
+        """The next step that is more than a question."""
+        while (step := decide(self._facts(), self._policy)) in _QUESTIONS:
             self._say(step)
-            match step:
-                case Step.RETURN_SAVED:
-                    return self._saved_result()
-                case Step.FETCH_RESULT:
-                    return self._fetch_result()
-                case (
-                    Step.FAIL_LOST
-                    | Step.FAIL_JOB
-                    | Step.FAIL_JOB_FOR_GOOD
-                    | Step.FAIL_GONE
-                    | Step.FAIL_INPUTS
-                    | Step.FAIL_VANISHED
-                ):
-                    self._fail(step)
-                case _:
-                    self._take(step)
+            self._take(step)
+        self._say(step)
+        return step
+
+    def _finish(self, step: Step) -> Any:
+        return self._saved_result() if step is Step.RETURN_SAVED else self._fetch_result()
 
     def _take(self, step: Step) -> None:
         match step:
@@ -166,9 +186,7 @@ class JobRun:
             case Step.SUBMIT_AGAIN:
                 self._submit(first=False)
             case Step.RECONNECT:
-                self._own = True
-                self._wait_as_the_operator_does()
-                self._wait()
+                self._reconnect()
             case Step.CANCEL:
                 self._cancel()
             case Step.WAIT_FOR_END:
@@ -184,8 +202,20 @@ class JobRun:
         if record is None:
             return
         self._record, self._earlier_try = record, record.claim.try_number
+        self._had_job = record.id is not None
+        self._own = self._resumed
         self._save(claim=self._attempt.claim(self._now()))
         self._mirror()
+        if self._cleared is Cleared.PERHAPS and record.phase is not Phase.TERMINAL:
+            log.info(
+                "A task of this run was cleared since try %d. If it was this one, while it ran, then it could not"
+                " cancel its job, which is taken up instead.",
+                self._earlier_try,
+            )
+
+    @property
+    def _cleared(self) -> Cleared:
+        return self._attempt.epoch.cleared_since(self._known.epoch)
 
     def _adopt_mirrored(self) -> JobRecord | None:
         """The id that Airflow's own mixin saved, when the task was upgraded to ours between two attempts."""
@@ -204,13 +234,13 @@ class JobRun:
 
     def _facts(self) -> Facts:
         if (record := self._record) is None:
-            return Facts()
+            return Facts(stopped=self._stopped)
         return Facts(
             phase=record.phase,
             has_id=record.id is not None,
             saved_success=record.status is JobStatus.SUCCEEDED,
             saved_result=record.result is not None,
-            cleared=self._attempt.epoch.cleared_since(record.epoch) is Cleared.YES,
+            cleared=self._cleared is Cleared.YES,
             inputs_changed=self._fingerprint is not None and record.fingerprint not in {None, self._fingerprint},
             can_find=self._system.can_find,
             can_cancel=self._system.can_cancel,
@@ -219,6 +249,7 @@ class JobRun:
             status=self._status,
             own=self._own,
             cancelled=self._cancelled,
+            stopped=self._stopped,
         )
 
     @property
@@ -237,6 +268,14 @@ class JobRun:
     def _learn(self, status: JobStatus) -> None:
         self._status = status
         self._record = self._known.model_copy(update={"status": status})
+
+    def _reconnect(self) -> None:
+        """Wait for a job that is wanted: in the triggerer, or here."""
+        self._own = True
+        if self._defer is not None:
+            self._defer(self._known.id)
+        self._wait_as_the_operator_does()
+        self._wait()
 
     def _wait(self) -> None:
         self._learn(
@@ -362,6 +401,68 @@ class JobRun:
         if self._mirror_key is not None and self._known.id is not None:
             self._store.set(self._mirror_key, self._known.id)
 
+    # --- ended before the job ---------------------------------------------------------------------------------
+
+    def killed(self) -> bool:
+        """The process is being ended: learn why, and let the job go too if that is the policy. For `on_kill`.
+
+        It may run in a signal handler at any moment of this very attempt, and raises nothing.
+
+        Returns:
+            Whether the job is cancelled, or will be as soon as its id is known.
+        """
+        facts = learn_about_kill(
+            channel_of(self._store), ask_state=self._attempt.ask_state, sees_record=self._sees_record
+        )
+        return self._end(ending_of_kill(facts), final=self._attempt.is_last)
+
+    def abandon(self) -> bool:
+        """Cancel the job, whatever the policy: nobody will ever come back for it. Returns True."""
+        self._stopped = True
+        if self._is_alive:
+            self._cancel_for(Ending.UNKNOWN)
+        return True
+
+    def fail(self, error: BaseException) -> None:
+        """The attempt has failed before `run` could be called."""
+        self._open()
+        self._failed(error)
+
+    def _failed(self, error: BaseException) -> None:
+        self._end(ending_of_error(error), final=self._attempt.is_last or isinstance(error, AirflowFailException))
+
+    @property
+    def _is_alive(self) -> bool:
+        """Whether there may be a job that has not ended."""
+        record = self._record
+        return record is not None and record.phase is not Phase.TERMINAL and not self._known_to_have_ended()
+
+    def _sees_record(self) -> bool | None:
+        """Whether what this attempt wrote is there for it to read; None when it wrote nothing."""
+        return None if self._record is None else self._store.get(self._slot.key) is not None
+
+    def _end(self, ending: Ending, *, final: bool) -> bool:
+        """The attempt ends before its job does: the job lives on, or is cancelled. Returns which."""
+        goes = goes_with_it(ending, self._policy, final=final)
+        self._stopped = self._stopped or goes
+        if self._is_alive and goes:
+            self._cancel_for(ending)
+        elif self._is_alive:
+            log.info("The task ends (%s), and its job %r is left alone", ending.value, self._known.id)
+        return goes
+
+    def _cancel_for(self, ending: Ending) -> None:
+        record = self._known
+        if record.id is None:
+            log.error("The task ends (%s); a job with token %s may exist and live on", ending.value, record.token)
+        elif self._system.can_cancel and not self._cancelled:
+            log.info("The task ends (%s), and its job %r is cancelled", ending.value, record.id)
+            self._cancelled = True
+            try:
+                self._system.cancel(record.id)
+            except Exception:
+                log.exception("The job %r could not be cancelled, and may be running", record.id)
+
     # --- endings ----------------------------------------------------------------------------------------------
 
     def _fetch_result(self) -> Any:
@@ -383,6 +484,8 @@ class JobRun:
             self._save(phase=Phase.TERMINAL)
         if step is Step.FAIL_JOB and self._wait_error is not None:
             raise self._wait_error
+        if step is Step.FAIL_STOPPED and self._record is None:
+            raise TaskStoppedError
         raise failure(step, self._known, name=self._name, earlier_try=self._earlier_try) from self._wait_error
 
     def _say(self, step: Step) -> None:

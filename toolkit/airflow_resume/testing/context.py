@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import partial
 from types import SimpleNamespace, TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from airflow.sdk.definitions.asset import Asset
 
@@ -93,6 +94,7 @@ class FakeTaskInstance:
     try_number: int
     max_tries: int
     task: Any
+    world: World = field(repr=False)
     xcoms: dict[str, Any] = field(default_factory=dict)
     """What this attempt pushed."""
 
@@ -100,6 +102,21 @@ class FakeTaskInstance:
     def stats_tags(self) -> dict[str, str]:
         """Tags of metrics."""
         return {"dag_id": self.dag_id, "task_id": self.task_id}
+
+    def get_task_states(
+        self,
+        dag_id: str,
+        map_index: int | None = None,
+        task_ids: Sequence[str] = (),
+        *,
+        run_ids: Sequence[str] = (),
+    ) -> dict[str, dict[str, str]]:
+        """The states of task instances, by run and task, as Airflow's `ti` answers; a mapped one is `task_<index>`."""
+        states: dict[str, dict[str, str]] = defaultdict(dict)
+        for (dag, run, task, index), record in self.world.instances.items():
+            if dag == dag_id and run in run_ids and task in task_ids and map_index in {None, index}:
+                states[run][task if index < 0 else f"{task}_{index}"] = record.state
+        return dict(states)
 
     def xcom_push(self, key: str, value: Any) -> None:
         """Keep an XCom."""
@@ -124,6 +141,7 @@ class TaskAttempt:
     def __enter__(self) -> Self:
         from airflow.sdk.execution_time.context import set_current_context
 
+        self._record.state = "running"
         self._stack.enter_context(set_current_context(self.context))  # type: ignore[arg-type]
         return self
 
@@ -173,7 +191,14 @@ class TaskAttempt:
             map_index=self._task.map_index,
             try_number=self._record.try_number,
             max_tries=self._record.max_tries,
-            task=SimpleNamespace(task_id=self._task.task_id, retries=self._task.retries, inlets=assets, outlets=assets),
+            task=SimpleNamespace(
+                task_id=self._task.task_id,
+                retries=self._task.retries,
+                inlets=assets,
+                outlets=assets,
+                on_kill=lambda: None,
+            ),
+            world=self.world,
         )
 
     @property
@@ -200,11 +225,16 @@ class TaskAttempt:
 
     def retry(self) -> TaskAttempt:
         """The attempt failed, or its process died: the next one has its state, and the same `max_tries`."""
+        self._record.state = "running"
         return TaskAttempt(self._task, self.world)
 
     def supersede(self) -> TaskAttempt:
         """The attempt was given up for dead and lives on: what comes next is a retry, at the same time as this."""
         return self.retry()
+
+    def mark(self, state: Literal["failed", "success"]) -> None:
+        """A person marks the task: the attempt goes on, with its `on_kill` called, until Airflow kills it."""
+        self._record.state = state
 
     def clear(
         self, *, while_running: bool = False, moves_max_tries: bool = True, keep_state: bool | None = None
@@ -226,7 +256,10 @@ class TaskAttempt:
             raise ValueError("max_tries of a task that has ended moves when it is cleared")
         self._clear(self._task, moves_max_tries=moves_max_tries, keep_state=keep_state)
         self.world.clear_numbers[self._task.run] += 1
-        return self.retry()
+        following = self.retry()
+        if while_running:  # until the next attempt is entered
+            self._record.state = "restarting"
+        return following
 
     def _clear(self, task: TaskSpec, *, moves_max_tries: bool = True, keep_state: bool | None = None) -> None:
         record = self.world.instances[task.instance]

@@ -30,6 +30,8 @@ class InstanceRecord:
     rows: Rows = field(default_factory=Rows)
     try_number: int = 0
     max_tries: int = 0
+    state: str = "running"
+    """Of the task instance, as `ti.get_task_states` answers."""
     current: list[FakeTaskStore | FakeAssetStore] = field(default_factory=list)
     """The stores of the attempt that is known; those of every other one are replaced."""
 

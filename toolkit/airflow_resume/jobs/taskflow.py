@@ -1,0 +1,124 @@
+"""`run_job`: the job of a `@task` function, of an `execute` method, or of a script."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TypeVar, overload
+
+from airflow.sdk.exceptions import AirflowTaskTimeout
+
+from airflow_resume.attempt import AnyContext, current_context
+from airflow_resume.errors import NoStateStoreError
+from airflow_resume.jobs.policy import ResumePolicy
+from airflow_resume.jobs.protocol import Jobs, JobsWithResult
+from airflow_resume.jobs.run import JobRun
+from airflow_resume.store import StateStore
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
+
+IdT = TypeVar("IdT")
+ResultT = TypeVar("ResultT")
+
+
+@overload
+def run_job(
+    jobs: JobsWithResult[IdT, ResultT],
+    *,
+    name: str = ...,
+    policy: ResumePolicy = ...,
+    inputs: JsonValue = ...,
+    context: AnyContext | None = ...,
+    store: StateStore | None = ...,
+) -> ResultT: ...
+@overload
+def run_job(
+    jobs: Jobs[IdT],
+    *,
+    name: str = ...,
+    policy: ResumePolicy = ...,
+    inputs: JsonValue = ...,
+    context: AnyContext | None = ...,
+    store: StateStore | None = ...,
+) -> IdT: ...
+def run_job(
+    jobs: Jobs[Any],
+    *,
+    name: str = "job",
+    policy: ResumePolicy = ResumePolicy(),  # noqa: B008  frozen
+    inputs: JsonValue = None,
+    context: AnyContext | None = None,
+    store: StateStore | None = None,
+) -> object:
+    """Submit one job, wait for it, and return its result: one job and one result, however often this is tried.
+
+    Args:
+        jobs: the job system, see `Jobs`.
+        name: the slot. Two jobs of one task have two names and resume independently.
+        policy: what to do where there is a choice.
+        inputs: what the job is made from, as JSON. A later attempt with other inputs follows
+            `policy.on_input_change`. Only a fingerprint is stored.
+        context: of the task; by default that of the running one.
+        store: used instead of the task's, for scripts and tests.
+
+    Returns:
+        `jobs.result(id)`, or the id where there is no `result`: the same on every path.
+
+    Raises:
+        JobFailedError: the job failed while this attempt waited for it; a retry submits another.
+        LostSubmissionError: an earlier attempt may have left a job that cannot be found.
+        SupersededError: another attempt has replaced this one.
+        NoStateStoreError: no task is running, and no `store` was given.
+        (and the other `JobError`s, each saying what to do.)
+    """
+    run = JobRun(jobs, name=name, policy=policy, inputs=inputs, context=context, store=store)
+    with cancelled_on_kill(run, context):
+        return run.run()
+
+
+class _OnKill:
+    """What a task that runs jobs does when it is killed, before its own `on_kill`."""
+
+    def __init__(self, own: Callable[[], None]) -> None:
+        self._own = own
+        self.runs: list[JobRun] = []
+
+    def __call__(self) -> None:
+        for run in list(self.runs):
+            run.killed()
+        self._own()
+
+
+@contextmanager
+def cancelled_on_kill(run: JobRun, context: AnyContext | None) -> Iterator[None]:
+    """While the block runs, Airflow's `on_kill` of the task reaches the job.
+
+    A `@task` function has no `on_kill` that could be written down, so it is put on the task object of this process.
+    """
+    task = _running_task(context)
+    if task is None:
+        yield
+        return
+    hook = vars(task).get("on_kill")
+    if not isinstance(hook, _OnKill):
+        hook = _OnKill(task.on_kill)
+        object.__setattr__(task, "on_kill", hook)
+    hook.runs.append(run)
+    try:
+        yield
+    except AirflowTaskTimeout:  # Airflow calls on_kill only when this block is left already
+        run.killed()
+        raise
+    finally:
+        hook.runs.remove(run)
+
+
+def _running_task(context: AnyContext | None) -> Any:
+    """The task object whose `on_kill` Airflow calls; None outside a task."""
+    try:
+        ti = (current_context() if context is None else context).get("ti")
+    except NoStateStoreError:
+        return None
+    task = getattr(ti, "task", None)
+    return task if hasattr(task, "on_kill") else None

@@ -1,0 +1,46 @@
+"""The counters and the span of Airflow's own mixin, by their names, so that dashboards go on working."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from airflow_resume.jobs.decide import Step
+
+if TYPE_CHECKING:
+    from opentelemetry.trace import Span
+
+_COUNTERS = {
+    Step.RECONNECT: "reconnect_success",
+    Step.WAIT_FOR_END: "reconnect_success",
+    Step.RETURN_SAVED: "already_succeeded",
+    Step.FETCH_RESULT: "already_succeeded",
+}
+
+
+def counters_of(step: Step, *, had_job: bool) -> list[str]:
+    """Which counters the decision of an attempt moves."""
+    attempts = ["reconnect_attempt"] if had_job else []
+    if step in {Step.SUBMIT, Step.SUBMIT_AGAIN}:
+        return [*attempts, "terminal_resubmit" if had_job else "fresh_submit"]
+    return [*attempts, _COUNTERS[step]] if step in _COUNTERS else attempts
+
+
+def count(name: str, tags: Mapping[str, str]) -> None:
+    """Move the counter `resumable_job.<name>`."""
+    try:
+        from airflow.sdk._shared.observability.metrics import stats
+    except ImportError:  # it is private, and may move
+        return
+    stats.incr(f"resumable_job.{name}", tags=dict(tags))
+
+
+@contextmanager
+def decision_span(key: str, tags: Mapping[str, str]) -> Iterator[Span]:
+    """The span around the decision, which ends before anything is submitted or waited for."""
+    from opentelemetry import trace
+
+    with trace.get_tracer(__name__).start_as_current_span("resumable_job.resume_decision") as span:
+        span.set_attributes({"resumable.external_id_key": key, **tags})
+        yield span
