@@ -294,6 +294,20 @@ class OperatorJobs:
             return JobStatus.ACTIVE
         if self._operator.is_job_succeeded(status):
             return JobStatus.SUCCEEDED
-        # The words for active and succeeded are the operator's to know; only those for an end are taken from us.
-        word = classify_word(status)
-        return word if word in {JobStatus.FAILED, JobStatus.CANCELLING, JobStatus.GONE} else JobStatus.UNKNOWN
+        return _classify_end(status)
+
+
+def _classify_end(status: Any) -> JobStatus:
+    """What a status means that is neither active nor succeeded; it may have parts, as Databricks' "TERMINATED:FAILED".
+
+    The words for active and succeeded are the operator's to know, so only those for an end are taken from us.
+    """
+    for part in status.split(":") if isinstance(status, str) else (status,):
+        word = JobStatus.FAILED if part in _ENDS_WITHOUT_SUCCESS else classify_word(part)
+        if word in {JobStatus.FAILED, JobStatus.CANCELLING, JobStatus.GONE}:
+            return word
+    return JobStatus.UNKNOWN
+
+
+_ENDS_WITHOUT_SUCCESS = {"TERMINATED", "SKIPPED"}
+"""Said of any end, so a failure only where the operator has already said that it is no success."""

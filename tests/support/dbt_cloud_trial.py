@@ -91,6 +91,7 @@ def no_answer_for_a_moment(kind: Kind) -> str:
 def a_status_the_provider_does_not_know(kind: Kind) -> str:
     with dbt_cloud_trial(kind, states=(UNHEARD_OF,) * 3 + AGES) as trial:
         failed = trial.fails(1)
+        trial.jobs.states = AGES
         if failed:
             trial.run()
         return f"{_runs(trial)}; {'the attempt fails' if failed else 'it waits on'}"
