@@ -79,8 +79,6 @@ class ResumableJobMixin(AirflowResumableJobMixin):
         transient_errors: ErrorMatch
         ambiguous_errors: ErrorMatch
 
-        def defer(self, **kwargs: Any) -> NoReturn: ...  # noqa: D102  of BaseOperator
-
         # At run time they are filled in by __init_subclass__, and only where no other base has them.
         def poll_until_complete(self, external_id: JsonValue, context: Context) -> None: ...  # noqa: D102
         def get_job_result(self, external_id: JsonValue, context: Context) -> Any: ...  # noqa: D102
@@ -154,6 +152,17 @@ class ResumableJobMixin(AirflowResumableJobMixin):
         except (TaskDeferralTimeout, TaskDeferralError) as error:
             self._begin(context).fail(error)
             raise
+
+    def defer(self, **kwargs: Any) -> NoReturn:
+        """Airflow's own; an operator that defers without asking this class is warned of what it loses."""
+        if self._job_run is None:
+            self.log.warning(
+                "%s has submitted a job and defers, both past ResumableJobMixin: a retry will submit another job. Let"
+                " execute() return self.execute_resumable(context) and give it a job_trigger, or set deferrable=False.",
+                type(self).__name__,
+            )
+        super().defer(**kwargs)  # type: ignore[misc]
+        raise AssertionError
 
     def on_kill(self) -> None:
         """Cancel the job if that is the policy for the reason, and then call the next `on_kill`."""

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 from airflow.providers.apache.livy.operators.livy import LivyOperator
-from livy_service import LivyService
-from livy_trial import AGES, ROWS_ON_AIRFLOW, SCENARIOS, connection, make_operator
+from livy_service import LivyService, app_id
+from livy_trial import AGES, ROWS_ON_AIRFLOW, SCENARIOS, connection, livy_trial, make_operator
 from provider_page import classes, documented
 from provider_trial import AT_ONCE, is_wrapped
 
@@ -107,3 +107,37 @@ def test_as_it_is_it_loses_the_result_or_submits_twice(livy: LivyService) -> Non
         "before set livy_batch_id",
         "after set livy_batch_id",
     }
+
+
+# --- deferrable -----------------------------------------------------------------------------------------------
+
+
+def test_deferred_it_waits_for_the_same_batch_in_every_attempt() -> None:
+    from airflow.sdk.exceptions import TaskDeferred
+
+    deferrable = classes("livy", "livy_look_up", "livy_deferrable")["DeferrableLivy"]
+    with livy_trial(deferrable) as trial:
+        batches = set()
+        for _ in range(2):
+            with trial.attempt, pytest.raises(TaskDeferred) as deferred:
+                trial.make_operator(deferrable=True).execute(trial.attempt.context)
+            batches.add(deferred.value.trigger._batch_id)
+            trial.attempt = trial.attempt.retry()
+        assert batches == {7}
+        trial.jobs.end(7, "success")
+        with trial.attempt:
+            assert trial.make_operator(deferrable=True).resume_complete(trial.attempt.context, {"status": "?"}) == 7
+        assert trial.jobs.events == ["submit 7"]
+        assert trial.attempt.ti.xcoms["app_id"] == app_id(7)
+
+
+def test_deferring_past_the_mixin_is_warned_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    from airflow.sdk.exceptions import TaskDeferred
+
+    warned: list[str] = []
+    with livy_trial(WRAPPED) as trial:
+        made = trial.make_operator(deferrable=True)
+        monkeypatch.setattr(made.log, "warning", lambda text, *args: warned.append(text % args), raising=False)
+        with trial.attempt, pytest.raises(TaskDeferred):
+            made.execute(trial.attempt.context)
+    assert "Livy has submitted a job and defers, both past ResumableJobMixin" in warned[-1]

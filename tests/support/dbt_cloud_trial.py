@@ -11,11 +11,11 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
+import pytest
 from airflow.providers.dbt.cloud.hooks.dbt import DbtCloudHook
 from airflow.providers.dbt.cloud.operators.dbt import DbtCloudRunJobOperator
 from dbt_cloud_service import FIRST_RUN, RUNNING, SUCCESS, DbtCloudService, run_url
 from provider_trial import Trial, is_wrapped
-from pytest import MonkeyPatch
 
 from airflow_resume.errors import LostSubmissionError
 
@@ -43,7 +43,7 @@ def make_operator(kind: Kind, **options: Any) -> Any:
 @contextmanager
 def dbt_cloud_trial(kind: Kind, *, states: tuple[int, ...] = AGES) -> Iterator[Trial]:
     """A task whose first run gets the id `FIRST_RUN`."""
-    with DbtCloudService(states=states) as dbt_cloud, MonkeyPatch.context() as patch:
+    with DbtCloudService(states=states) as dbt_cloud, pytest.MonkeyPatch.context() as patch:
         patch.setenv("AIRFLOW_CONN_DBT_CLOUD_DEFAULT", connection(dbt_cloud))
         yield Trial(jobs=dbt_cloud.runs, make_operator=partial(make_operator, kind), is_wrapped=is_wrapped(kind))
 

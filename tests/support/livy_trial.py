@@ -12,10 +12,10 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
+import pytest
 from airflow.providers.apache.livy.operators.livy import LivyOperator
 from livy_service import ENDLESS, LivyService, app_id
 from provider_trial import Trial, is_wrapped
-from pytest import MonkeyPatch
 
 from airflow_resume.errors import LostSubmissionError
 
@@ -33,7 +33,7 @@ def make_operator(kind: Kind, **options: Any) -> Any:
 @contextmanager
 def livy_trial(kind: Kind, *, first: int = 7, states: tuple[str, ...] = AGES) -> Iterator[Trial]:
     """A task whose first batch gets the id `first`."""
-    with LivyService(states=states) as livy, MonkeyPatch.context() as patch:
+    with LivyService(states=states) as livy, pytest.MonkeyPatch.context() as patch:
         patch.setenv("AIRFLOW_CONN_LIVY_DEFAULT", connection(livy))
         livy.batches.first = first
         yield Trial(jobs=livy.batches, make_operator=partial(make_operator, kind), is_wrapped=is_wrapped(kind))

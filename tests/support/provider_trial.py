@@ -14,9 +14,7 @@ from airflow_resume.testing import TaskAttempt, task_context
 from airflow_resume_mixins import ResumableJobMixin
 
 INSTANT = timedelta(milliseconds=1)
-AT_ONCE = ResumePolicy(
-    poll=PollPolicy(interval=INSTANT, max_interval=INSTANT), unknown_timeout=timedelta(seconds=10)
-)
+AT_ONCE = ResumePolicy(poll=PollPolicy(interval=INSTANT, max_interval=INSTANT), unknown_timeout=timedelta(seconds=10))
 
 
 class KilledError(BaseException):

@@ -66,8 +66,8 @@ _WORDS = {
     "starting submitted waiting",
     JobStatus.CANCELLING: "cancelling canceling stopping terminating",
     JobStatus.SUCCEEDED: "succeeded success successful complete completed done finished ok",
-    JobStatus.FAILED: "failed failure error errored aborted cancelled canceled crashed dead expired internalerror killed "
-    "stopped timeout timedout",
+    JobStatus.FAILED: "failed failure error errored aborted cancelled canceled crashed dead expired internalerror "
+    "killed stopped timeout timedout",
     JobStatus.GONE: "gone notfound missing",
 }
 _STATUS_OF_WORD = {word: status for status, words in _WORDS.items() for word in words.split()}

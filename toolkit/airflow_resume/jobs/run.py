@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
-from airflow_resume import values
 from airflow_resume.attempt import AnyContext, Cleared, utc_now
 from airflow_resume.errors import TaskStoppedError
 from airflow_resume.jobs.decide import Facts, JobStatus, Lookup, Phase, Step, decide, is_unwanted
@@ -21,9 +20,9 @@ from airflow_resume.jobs.orphan import checked_id, see_to_orphan
 from airflow_resume.jobs.policy import ResumePolicy
 from airflow_resume.jobs.poll import Clock, ask_patiently, wait_for_end
 from airflow_resume.jobs.protocol import Jobs, JobSystem
-from airflow_resume.jobs.record import KEY_PREFIX, JobRecord, SavedResult, first_generation
+from airflow_resume.jobs.record import JobRecord, SavedResult
+from airflow_resume.jobs.slot import JobSlot
 from airflow_resume.jobs.telemetry import count, counters_of, decision_span
-from airflow_resume.record import Slot
 from airflow_resume.store import StateStore, channel_of, open_task_store
 
 if TYPE_CHECKING:
@@ -77,23 +76,17 @@ class JobRun:
         clock: Clock = Clock(),  # noqa: B008  frozen
         now: Callable[[], datetime] = utc_now,
     ) -> None:
-        key = values.make_key(KEY_PREFIX, name)
         self._store, self._attempt = open_task_store(context, store)
-        self._slot = Slot(self._store, key, JobRecord)
+        self._slot = JobSlot(
+            self._store, self._attempt, name=name, inputs=inputs, mirror_key=mirror_key, notice=notice, now=now
+        )
         self._system = JobSystem(jobs)
-        self._name = name
         self._policy = policy
-        self._fingerprint = None if inputs is None else values.fingerprint(inputs)
-        self._mirror_key = mirror_key
-        self._clock = clock
-        self._now = now
-        self._notice = notice
         self._defer = defer
         self._resumed = resumed
-        self._record: JobRecord | None = None
+        self._clock = clock
         self._wait_error: Exception | None = None
-        self._earlier_try = 0
-        self._had_job = self._stopped = False
+        self._stopped = False
         self._forget()
 
     def _forget(self) -> None:
@@ -127,7 +120,7 @@ class JobRun:
         return self._decision(step)
 
     def _decision(self, step: Step) -> ResumeDecision:
-        record = self._record
+        record = self._slot.record
         if record is None:
             return ResumeDecision(step=step)
         return ResumeDecision(
@@ -154,12 +147,18 @@ class JobRun:
             self._open()
             step = self._next_step()
             span.set_attribute("resumable.decision", step.value)
-            if self._had_job:
-                span.set_attribute("resumable.external_id", str(self._known.id))
+            if self._slot.found_job:
+                span.set_attribute("resumable.external_id", str(self._slot.known.id))
                 span.set_attribute("resumable.prior_status", str(self._status and self._status.value))
-        for counter in counters_of(step, had_job=self._had_job):
+        for counter in counters_of(step, had_job=self._slot.found_job):
             count(counter, self._attempt.stats_tags)
         return step
+
+    def _open(self) -> None:
+        self._slot.open()
+        self._own = self._resumed
+        if self._attempt.retries == 0 and not self._resumed:
+            log.warning("The task has retries=0: after a crash nobody comes back for its job. Give it retries.")
 
     def _next_step(self) -> Step:
         """The next step that is more than a question."""
@@ -196,52 +195,16 @@ class JobRun:
 
     # --- facts ------------------------------------------------------------------------------------------------
 
-    def _open(self) -> None:
-        """Read, and claim by a write: a refused one means that another attempt is running, and nothing was done."""
-        record = self._slot.read() or self._adopt_mirrored()
-        if record is None:
-            return
-        self._record, self._earlier_try = record, record.claim.try_number
-        self._had_job = record.id is not None
-        self._own = self._resumed
-        self._save(claim=self._attempt.claim(self._now()))
-        self._mirror()
-        if self._cleared is Cleared.PERHAPS and record.phase is not Phase.TERMINAL:
-            log.info(
-                "A task of this run was cleared since try %d. If it was this one, while it ran, then it could not"
-                " cancel its job, which is taken up instead.",
-                self._earlier_try,
-            )
-
-    @property
-    def _cleared(self) -> Cleared:
-        return self._attempt.epoch.cleared_since(self._known.epoch)
-
-    def _adopt_mirrored(self) -> JobRecord | None:
-        """The id that Airflow's own mixin saved, when the task was upgraded to ours between two attempts."""
-        if self._mirror_key is None or (external_id := self._store.get(self._mirror_key)) is None:
-            return None
-        log.info("Adopting the job %r that was saved under %r", external_id, self._mirror_key)
-        # Nobody saved when that was; a task that was ever cleared since it was made must do its work again.
-        return self._first_record().model_copy(
-            update={"phase": Phase.SUBMITTED, "id": external_id, "epoch": self._attempt.uncleared}
-        )
-
-    def _first_record(self) -> JobRecord:
-        return first_generation(
-            self._slot.key, self._attempt, name=self._name, now=self._now(), fingerprint=self._fingerprint
-        )
-
     def _facts(self) -> Facts:
-        if (record := self._record) is None:
+        if (record := self._slot.record) is None:
             return Facts(stopped=self._stopped)
         return Facts(
             phase=record.phase,
             has_id=record.id is not None,
             saved_success=record.status is JobStatus.SUCCEEDED,
             saved_result=record.result is not None,
-            cleared=self._cleared is Cleared.YES,
-            inputs_changed=self._fingerprint is not None and record.fingerprint not in {None, self._fingerprint},
+            cleared=self._slot.cleared is Cleared.YES,
+            inputs_changed=self._slot.inputs_changed,
             can_find=self._system.can_find,
             can_cancel=self._system.can_cancel,
             is_idempotent=self._system.is_idempotent,
@@ -252,28 +215,22 @@ class JobRun:
             stopped=self._stopped,
         )
 
-    @property
-    def _known(self) -> JobRecord:
-        if self._record is None:  # decide() takes no step on a record that is not there
-            raise AssertionError
-        return self._record
-
     def _look_up(self) -> None:
-        self._found = self._patiently(lambda: self._system.find(self._known.token))
+        self._found = self._patiently(lambda: self._system.find(self._slot.known.token))
         self._lookup = Lookup.MISSING if self._found is None else Lookup.FOUND
 
     def _ask(self) -> JobStatus:
-        return self._system.status(self._known.id)
+        return self._system.status(self._slot.known.id)
 
     def _learn(self, status: JobStatus) -> None:
         self._status = status
-        self._record = self._known.model_copy(update={"status": status})
+        self._slot.learn(status)
 
     def _reconnect(self) -> None:
         """Wait for a job that is wanted: in the triggerer, or here."""
         self._own = True
         if self._defer is not None:
-            self._defer(self._known.id)
+            self._defer(self._slot.known.id)
         self._wait_as_the_operator_does()
         self._wait()
 
@@ -288,14 +245,14 @@ class JobRun:
     def _cancel(self) -> None:
         self._cancelled = True
         try:
-            self._system.cancel(self._known.id)
+            self._system.cancel(self._slot.known.id)
         except Exception:
             # It may have ended in the meantime, and then there is nothing to cancel.
             self._learn(self._patiently(self._ask))
-            if not self._known_to_have_ended():
+            if not self._has_ended():
                 raise
 
-    def _known_to_have_ended(self) -> bool:
+    def _has_ended(self) -> bool:
         return self._status is not None and self._status.is_terminal
 
     def _wait_as_the_operator_does(self) -> None:
@@ -306,7 +263,7 @@ class JobRun:
         """
         error = self._what_waiting_raises()
         if error is not None and self._system.interrupts(error):
-            log.warning("Waiting for job %r was interrupted by %r; asking for its status", self._known.id, error)
+            log.warning("Waiting for job %r was interrupted by %r; asking for its status", self._slot.known.id, error)
             self._wait()
             error = self._what_waiting_raises()
         if error is not None:
@@ -314,7 +271,7 @@ class JobRun:
 
     def _what_waiting_raises(self) -> Exception | None:
         try:
-            self._system.wait(self._known.id)
+            self._system.wait(self._slot.known.id)
         except Exception as error:  # noqa: BLE001  what it means is for the caller to say
             return error
         return None
@@ -322,9 +279,9 @@ class JobRun:
     def _end_wait(self, error: Exception) -> None:
         """What waiting raised is what the user wrote, so the attempt ends with it, unless the job has succeeded."""
         self._learn_in_spite_of(error)
-        if not self._known_to_have_ended() or isinstance(error, (AirflowFailException, AirflowSkipException)):
+        if not self._has_ended() or isinstance(error, (AirflowFailException, AirflowSkipException)):
             raise error
-        log.warning("Waiting for job %r raised, and it is %s", self._known.id, self._status, exc_info=error)
+        log.warning("Waiting for job %r raised, and it is %s", self._slot.known.id, self._status, exc_info=error)
         self._wait_error = error
 
     def _learn_in_spite_of(self, error: Exception) -> None:
@@ -334,72 +291,48 @@ class JobRun:
             log.warning("... and neither could its status be asked", exc_info=True)
             raise error from None
         if self._status is JobStatus.FAILED:
-            self._save(phase=Phase.TERMINAL)
+            self._slot.save(phase=Phase.TERMINAL)
 
     # --- effects: saved before, saved after -------------------------------------------------------------------
 
-    def _save(self, **changes: Any) -> None:
-        self._write(self._known.model_copy(update=changes))
-
-    def _write(self, record: JobRecord) -> None:
-        self._slot.write(record)
-        self._record = record
-        self._notice(record)
-
     def _start_generation(self) -> None:
-        """Save the intent to submit, before the submit: from now on a crash leaves a token to look up."""
-        if self._record is None:
-            record = self._first_record()
-        else:
-            record = self._record.next_generation(
-                self._attempt,
-                name=self._name,
-                now=self._now(),
-                fingerprint=self._fingerprint,
-                reason=self._reason(),
-            )
-        self._write(record)
+        self._slot.start_generation(reason="" if self._slot.record is None else self._reason())
         self._forget()
 
     def _reason(self) -> str:
         """Why another generation is due, for the history."""
         if is_unwanted(self._facts(), self._policy):
             return "cleared or changed"
-        return "ended without success" if self._known.id is not None else "nothing was created"
+        return "ended without success" if self._slot.known.id is not None else "nothing was created"
 
     def _submit(self, *, first: bool) -> None:
         try:
-            answer = self._system.submit(self._known.token)
+            answer = self._system.submit(self._slot.known.token)
         except Exception as error:
             # A second submit with the same token may be refused just because the first one was not.
             if first and not self._system.is_ambiguous(error):
                 self._withdraw(error)
             raise
         self._own = True  # it is this attempt's own job: how it ends is how the attempt ends
-        self._save_id(checked_id(self._system, self._known.token, answer))
+        self._save_id(checked_id(self._system, self._slot.known.token, answer))
         self._learn(JobStatus.ACTIVE)
 
     def _withdraw(self, error: Exception) -> None:
         """The submit was refused, so there is no job; without this, a retry would have to suspect one."""
-        log.warning("Submitting the job of slot %r failed, and nothing was created: %r", self._name, error)
-        self._save(phase=Phase.TERMINAL)
+        log.warning("Submitting the job of slot %r failed, and nothing was created: %r", self._slot.name, error)
+        self._slot.save(phase=Phase.TERMINAL)
 
     def _save_id(self, external_id: JsonValue) -> None:
         """Save the id. If that cannot be done, nobody may ever learn of the job, so see to it now."""
         try:
-            self._save(phase=Phase.SUBMITTED, id=external_id)
+            self._slot.save_id(external_id)
         except Exception:
-            if see_to_orphan(self._system, self._known.token, external_id):
+            if see_to_orphan(self._system, self._slot.known.token, external_id):
                 # The store may take this one; then the next attempt need not suspect a job that is no more.
                 with suppress(Exception):
-                    self._save(phase=Phase.TERMINAL, id=external_id, status=JobStatus.FAILED)
+                    self._slot.save(phase=Phase.TERMINAL, id=external_id, status=JobStatus.FAILED)
             raise
-        self._mirror()
-
-    def _mirror(self) -> None:
-        """Leave the id where Airflow's own mixin looks for it, so that a downgrade in mid-run finds the job."""
-        if self._mirror_key is not None and self._known.id is not None:
-            self._store.set(self._mirror_key, self._known.id)
+        self._slot.mirror()
 
     # --- ended before the job ---------------------------------------------------------------------------------
 
@@ -412,14 +345,14 @@ class JobRun:
             Whether the job is cancelled, or will be as soon as its id is known.
         """
         facts = learn_about_kill(
-            channel_of(self._store), ask_state=self._attempt.ask_state, sees_record=self._sees_record
+            channel_of(self._store), ask_state=self._attempt.ask_state, sees_record=self._slot.is_visible
         )
         return self._end(ending_of_kill(facts), final=self._attempt.is_last)
 
     def abandon(self) -> bool:
         """Cancel the job, whatever the policy: nobody will ever come back for it. Returns True."""
         self._stopped = True
-        if self._is_alive:
+        if self._slot.holds_a_job:
             self._cancel_for(Ending.UNKNOWN)
         return True
 
@@ -431,28 +364,19 @@ class JobRun:
     def _failed(self, error: BaseException) -> None:
         self._end(ending_of_error(error), final=self._attempt.is_last or isinstance(error, AirflowFailException))
 
-    @property
-    def _is_alive(self) -> bool:
-        """Whether there may be a job that has not ended."""
-        record = self._record
-        return record is not None and record.phase is not Phase.TERMINAL and not self._known_to_have_ended()
-
-    def _sees_record(self) -> bool | None:
-        """Whether what this attempt wrote is there for it to read; None when it wrote nothing."""
-        return None if self._record is None else self._store.get(self._slot.key) is not None
-
     def _end(self, ending: Ending, *, final: bool) -> bool:
         """The attempt ends before its job does: the job lives on, or is cancelled. Returns which."""
         goes = goes_with_it(ending, self._policy, final=final)
         self._stopped = self._stopped or goes
-        if self._is_alive and goes:
+        if self._slot.holds_a_job and goes:
             self._cancel_for(ending)
-        elif self._is_alive:
-            log.info("The task ends (%s), and its job %r is left alone", ending.value, self._known.id)
+        elif self._slot.holds_a_job:
+            record = self._slot.known
+            log.info("The task ends (%s); job %r, token %s, is left alone", ending.value, record.id, record.token)
         return goes
 
     def _cancel_for(self, ending: Ending) -> None:
-        record = self._known
+        record = self._slot.known
         if record.id is None:
             log.error("The task ends (%s); a job with token %s may exist and live on", ending.value, record.token)
         elif self._system.can_cancel and not self._cancelled:
@@ -466,39 +390,43 @@ class JobRun:
     # --- endings ----------------------------------------------------------------------------------------------
 
     def _fetch_result(self) -> Any:
-        result = self._system.result(self._known.id)
-        self._save(phase=Phase.TERMINAL, status=JobStatus.SUCCEEDED, result=SavedResult.of(result))
+        result = self._system.result(self._slot.known.id)
+        self._slot.save(phase=Phase.TERMINAL, status=JobStatus.SUCCEEDED, result=SavedResult.of(result))
         return result
 
     def _saved_result(self) -> Any:
         if self._system.can_replay:
             try:
-                return self._patiently(lambda: self._system.replay(self._known.id))
+                return self._patiently(lambda: self._system.replay(self._slot.known.id))
             except Exception:
-                log.warning("Job %r is not known any more, or not now: its saved result", self._known.id, exc_info=True)
-        saved = self._known.result
+                log.warning(
+                    "Job %r is not known any more, or not now: its saved result", self._slot.known.id, exc_info=True
+                )
+        saved = self._slot.known.result
         return None if saved is None else saved.decoded()
 
     def _fail(self, step: Step) -> NoReturn:
         if step in {Step.FAIL_JOB, Step.FAIL_JOB_FOR_GOOD}:
-            self._save(phase=Phase.TERMINAL)
+            self._slot.save(phase=Phase.TERMINAL)
         if step is Step.FAIL_JOB and self._wait_error is not None:
             raise self._wait_error
-        if step is Step.FAIL_STOPPED and self._record is None:
+        if step is Step.FAIL_STOPPED and self._slot.record is None:
             raise TaskStoppedError
-        raise failure(step, self._known, name=self._name, earlier_try=self._earlier_try) from self._wait_error
+        raise failure(
+            step, self._slot.known, name=self._slot.name, earlier_try=self._slot.earlier_try
+        ) from self._wait_error
 
     def _say(self, step: Step) -> None:
         level = logging.DEBUG if step is Step.ASK_STATUS else logging.INFO
-        record = self._record
+        record = self._slot.record
         if record is None:
-            log.log(level, "%s (slot %r, first job, try %d)", step.value, self._name, self._attempt.try_number)
+            log.log(level, "%s (slot %r, first job, try %d)", step.value, self._slot.name, self._attempt.try_number)
             return
         log.log(
             level,
             "%s (slot %r, job %r, status %s, generation %d, token %s, try %d)",
             step.value,
-            self._name,
+            self._slot.name,
             record.id,
             self._status.value if self._status else "not asked",
             record.generation,

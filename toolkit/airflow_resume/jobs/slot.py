@@ -1,0 +1,156 @@
+"""The slot of a job: its record, as one attempt reads, claims and writes it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from airflow_resume import values
+from airflow_resume.attempt import Attempt, Cleared
+from airflow_resume.jobs.decide import JobStatus, Phase
+from airflow_resume.jobs.record import KEY_PREFIX, JobRecord, first_generation
+from airflow_resume.record import Slot
+from airflow_resume.store import StateStore
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
+
+log = logging.getLogger(__name__)
+
+
+class JobSlot:
+    """One slot of one attempt.
+
+    Args:
+        store: where the record is.
+        attempt: that uses the slot.
+        name: of the slot.
+        inputs: what the job is made from; None when nobody says.
+        mirror_key: where Airflow's own mixin keeps the id of the job, to be found there after a change to or from it.
+        notice: told about every record that was written.
+        now: the time.
+
+    Attributes:
+        record: as this attempt knows it; what was learned and not saved yet is in it.
+        earlier_try: that last claimed the record that was found.
+        found_job: the record that was found had the id of a job.
+    """
+
+    def __init__(
+        self,
+        store: StateStore,
+        attempt: Attempt,
+        *,
+        name: str,
+        inputs: JsonValue,
+        mirror_key: str | None,
+        notice: Callable[[JobRecord], object],
+        now: Callable[[], datetime],
+    ) -> None:
+        self.key = values.make_key(KEY_PREFIX, name)
+        self.name = name
+        self._place = Slot(store, self.key, JobRecord)
+        self._store = store
+        self._attempt = attempt
+        self._fingerprint = None if inputs is None else values.fingerprint(inputs)
+        self._mirror_key = mirror_key
+        self._notice = notice
+        self._now = now
+        self.record: JobRecord | None = None
+        self.earlier_try = 0
+        self.found_job = False
+
+    @property
+    def known(self) -> JobRecord:
+        """The record, where a step needs one: decide() takes no such step without."""
+        if self.record is None:
+            raise AssertionError
+        return self.record
+
+    @property
+    def cleared(self) -> Cleared:
+        """Whether the task was cleared since the job was submitted."""
+        return self._attempt.epoch.cleared_since(self.known.epoch)
+
+    @property
+    def inputs_changed(self) -> bool:
+        """Whether the job on record was made from something else; not if nobody says what from."""
+        return self._fingerprint is not None and self.known.fingerprint not in {None, self._fingerprint}
+
+    @property
+    def holds_a_job(self) -> bool:
+        """Whether there may be a job that has not ended."""
+        record = self.record
+        ended = record is None or (record.status is not None and record.status.is_terminal)
+        return record is not None and record.phase is not Phase.TERMINAL and not ended
+
+    def open(self) -> None:
+        """Read, and claim by a write: a refused one means that another attempt is running, and nothing was done."""
+        record = self._place.read() or self._adopt_mirrored()
+        if record is None:
+            return
+        self.record, self.earlier_try = record, record.claim.try_number
+        self.found_job = record.id is not None
+        self.save(claim=self._attempt.claim(self._now()))
+        self.mirror()
+        if self.cleared is Cleared.PERHAPS and record.phase is not Phase.TERMINAL:
+            log.info(
+                "A task of this run was cleared since try %d. If it was this one, while it ran, then it could not"
+                " cancel its job, which is taken up instead.",
+                self.earlier_try,
+            )
+
+    def _adopt_mirrored(self) -> JobRecord | None:
+        """The id that Airflow's own mixin saved, when the task was upgraded to ours between two attempts."""
+        if self._mirror_key is None or (external_id := self._store.get(self._mirror_key)) is None:
+            return None
+        log.info("Adopting the job %r that was saved under %r", external_id, self._mirror_key)
+        # Nobody saved when that was; a task that was ever cleared since it was made must do its work again.
+        return self._first_record().model_copy(
+            update={"phase": Phase.SUBMITTED, "id": external_id, "epoch": self._attempt.uncleared}
+        )
+
+    def _first_record(self) -> JobRecord:
+        return first_generation(self.key, self._attempt, name=self.name, now=self._now(), fingerprint=self._fingerprint)
+
+    def learn(self, status: JobStatus) -> None:
+        """Keep the status; it is saved with the next change."""
+        self.record = self.known.model_copy(update={"status": status})
+
+    def save(self, **changes: Any) -> None:
+        """Write the record with changes."""
+        self._write(self.known.model_copy(update=changes))
+
+    def _write(self, record: JobRecord) -> None:
+        self._place.write(record)
+        self.record = record
+        self._notice(record)
+
+    def start_generation(self, *, reason: str) -> None:
+        """Save the intent to submit, before the submit: from now on a crash leaves a token to look up.
+
+        Args:
+            reason: why the job before is not wanted any more, for the history.
+        """
+        if self.record is None:
+            self._write(self._first_record())
+            return
+        following = self.record.next_generation(
+            self._attempt, name=self.name, now=self._now(), fingerprint=self._fingerprint, reason=reason
+        )
+        self._write(following)
+
+    def save_id(self, external_id: JsonValue) -> None:
+        """The job was submitted, or found."""
+        self.save(phase=Phase.SUBMITTED, id=external_id)
+
+    def mirror(self) -> None:
+        """Leave the id where Airflow's own mixin looks for it, so that a downgrade in mid-run finds the job."""
+        if self._mirror_key is not None and self.known.id is not None:
+            self._store.set(self._mirror_key, self.known.id)
+
+    def is_visible(self) -> bool | None:
+        """Whether what this attempt wrote is there for it to read; None when it wrote nothing."""
+        return None if self.record is None else self._store.get(self.key) is not None
