@@ -79,8 +79,6 @@ class ResumableJobMixin(AirflowResumableJobMixin):
         transient_errors: ErrorMatch
         ambiguous_errors: ErrorMatch
 
-        def defer(self, **kwargs: Any) -> NoReturn: ...  # noqa: D102  of BaseOperator
-
         # At run time they are filled in by __init_subclass__, and only where no other base has them.
         def poll_until_complete(self, external_id: JsonValue, context: Context) -> None: ...  # noqa: D102
         def get_job_result(self, external_id: JsonValue, context: Context) -> Any: ...  # noqa: D102
@@ -154,6 +152,17 @@ class ResumableJobMixin(AirflowResumableJobMixin):
         except (TaskDeferralTimeout, TaskDeferralError) as error:
             self._begin(context).fail(error)
             raise
+
+    def defer(self, **kwargs: Any) -> NoReturn:
+        """Airflow's own; an operator that defers without asking this class is warned of what it loses."""
+        if self._job_run is None:
+            self.log.warning(
+                "%s has submitted a job and defers, both past ResumableJobMixin: a retry will submit another job. Let"
+                " execute() return self.execute_resumable(context) and give it a job_trigger, or set deferrable=False.",
+                type(self).__name__,
+            )
+        super().defer(**kwargs)  # type: ignore[misc]
+        raise AssertionError
 
     def on_kill(self) -> None:
         """Cancel the job if that is the policy for the reason, and then call the next `on_kill`."""
@@ -277,6 +286,14 @@ class OperatorJobs:
         """What the job returned."""
         return self._operator.get_job_result(external_id, self._context)
 
+    def replay(self, external_id: JsonValue) -> Any:
+        """What the job returned, from the hooks as in a first attempt.
+
+        They may push XComs and note the id on the operator, and both are gone when Airflow tries again.
+        """
+        self._operator.get_job_status(external_id, self._context)
+        return self.result(external_id)
+
     def _classify(self, status: Any) -> JobStatus:
         if isinstance(status, JobStatus):
             return status
@@ -286,6 +303,20 @@ class OperatorJobs:
             return JobStatus.ACTIVE
         if self._operator.is_job_succeeded(status):
             return JobStatus.SUCCEEDED
-        # The words for active and succeeded are the operator's to know; only those for an end are taken from us.
-        word = classify_word(status)
-        return word if word in {JobStatus.FAILED, JobStatus.CANCELLING, JobStatus.GONE} else JobStatus.UNKNOWN
+        return _classify_end(status)
+
+
+def _classify_end(status: Any) -> JobStatus:
+    """What a status means that is neither active nor succeeded; it may have parts, as Databricks' "TERMINATED:FAILED".
+
+    The words for active and succeeded are the operator's to know, so only those for an end are taken from us.
+    """
+    for part in status.split(":") if isinstance(status, str) else (status,):
+        word = JobStatus.FAILED if str(part).upper() in _SAID_OF_ANY_END else classify_word(part)
+        if word in {JobStatus.FAILED, JobStatus.CANCELLING, JobStatus.GONE}:
+            return word
+    return JobStatus.UNKNOWN
+
+
+_SAID_OF_ANY_END = {"EXPIRED", "SKIPPED", "STOPPED", "TERMINATED"}
+"""A failure only where the operator has already said that it is no success."""

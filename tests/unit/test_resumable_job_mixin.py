@@ -132,6 +132,13 @@ def test_a_context_without_a_store_submits_nothing() -> None:
         ("succeeded", JobStatus.SUCCEEDED),
         ("FAILED", JobStatus.FAILED),
         ("Killed", JobStatus.FAILED),
+        ("STOPPED", JobStatus.FAILED),
+        ("TERMINATED:CANCELED", JobStatus.FAILED),
+        ("TERMINATED:MAXIMUM_CONCURRENT_RUNS_REACHED", JobStatus.FAILED),
+        ("INTERNAL_ERROR:None", JobStatus.FAILED),
+        ("NOT_FOUND:", JobStatus.GONE),
+        ("WAITING:NEW_WORD", JobStatus.UNKNOWN),
+        (30, JobStatus.UNKNOWN),
         ("recovering", JobStatus.UNKNOWN),
         ("whatever", JobStatus.UNKNOWN),
         (None, JobStatus.UNKNOWN),
@@ -202,6 +209,32 @@ def test_batch_id_zero_is_reconnected_with_ours_and_submitted_twice_with_airflow
             execute(made, world.attempt())
         counts[kind] = len(jobs.jobs)
     assert counts == {Wrapped: 1, ProviderOperator: 2}
+
+
+def test_what_a_result_hook_pushes_is_pushed_by_the_attempt_after_the_one_that_was_not_heard_of() -> None:
+    """Airflow deletes a task's XComs when it tries again."""
+
+    class Pushing(ProviderOperator):
+        def get_job_status(self, external_id: Any, context: Any) -> str:
+            context["pushed"].append(("status", external_id))
+            return super().get_job_status(external_id, context)
+
+        def get_job_result(self, external_id: Any, context: Any) -> Any:
+            context["pushed"].append(("app_id", external_id))
+            return super().get_job_result(external_id, context)
+
+    class WrappedPushing(ResumableJobMixin, Pushing):
+        pass
+
+    world, jobs = World(), CancellableJobs(active_for=0)
+    pushed: list[list[Any]] = []
+    for _ in range(2):
+        made = WrappedPushing(task_id="batch")
+        object.__setattr__(made, "jobs", jobs)
+        pushed.append([])
+        assert execute(made, {**world.attempt(), "pushed": pushed[-1]}) == "batch 0"
+    assert len(jobs.jobs) == 1
+    assert pushed[1] == [("status", 0), ("app_id", 0)]
 
 
 class CompanyMixin(ResumableJobMixin):

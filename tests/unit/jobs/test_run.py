@@ -20,6 +20,7 @@ from fake_jobs import CancellableJobs, JobsWithLookup, JobSystem
 from airflow_resume import ResumePolicy, run_job
 from airflow_resume.errors import (
     InvalidJobIdError,
+    JobError,
     JobFailedError,
     JobFailedForGoodError,
     JobInputsChangedError,
@@ -624,6 +625,91 @@ def test_what_the_own_way_of_waiting_raises_is_what_the_attempt_ends_with(
     with pytest.raises(raised, match=str(error)):
         run(jobs, world.attempt())
     assert world.task_values[KEY]["phase"] == ("terminal" if ends is JobStatus.FAILED else "submitted")
+
+
+@pytest.mark.parametrize("ends", [JobStatus.SUCCEEDED, JobStatus.FAILED])
+def test_trouble_on_the_way_does_not_end_the_own_way_of_waiting(ends: JobStatus) -> None:
+    class Waiting(JobSystem):
+        waits = 0
+
+        def wait(self, external_id: int) -> None:
+            self.waits += 1
+            if self.waits == 1:
+                raise ConnectionResetError
+            if self.jobs[external_id].status is JobStatus.FAILED:
+                raise RuntimeError("batch 0 failed")
+
+    jobs = Waiting(ends=[ends], active_for=3)
+    if ends is JobStatus.FAILED:
+        with pytest.raises(RuntimeError, match="batch 0 failed"):
+            run(jobs, World().attempt())
+    else:
+        assert run(jobs, World().attempt())["job"] == 0
+    assert jobs.waits == 2
+
+
+def test_an_own_way_of_waiting_that_never_works_ends_all_the_same() -> None:
+    class Waiting(JobSystem):
+        waits = 0
+
+        def wait(self, external_id: int) -> None:
+            self.waits += 1
+            raise ConnectionResetError
+
+    jobs = Waiting(active_for=3)
+    assert run(jobs, World().attempt())["job"] == 0
+    assert jobs.waits == 2
+
+
+def test_a_status_that_the_clients_enum_has_not_heard_of_is_unknown_and_submits_nothing() -> None:
+    class Outdated(JobSystem):
+        words = ["recovering", "recovering", "active"]  # noqa: RUF012
+
+        def status(self, external_id: int) -> JobStatus:
+            return JobStatus(self.words.pop(0)) if self.words else super().status(external_id)
+
+    world, jobs = World(), Outdated(active_for=1)
+    assert run(jobs, world.attempt())["job"] == 0
+    assert len(jobs.jobs) == 1
+
+
+def test_a_job_answered_with_404_is_gone_without_a_declaration() -> None:
+    class NotFoundError(Exception):
+        status_code = 404
+
+    class Forgetful(JobSystem):
+        def status(self, external_id: int) -> JobStatus:
+            if external_id == 0:
+                raise NotFoundError
+            return super().status(external_id)
+
+    world, jobs = World(), Forgetful()
+    with pytest.raises(JobError, match="vanished while it was waited for"):
+        run(jobs, world.attempt())
+    assert run(jobs, world.attempt())["job"] == 1
+    declared = Forgetful()
+    declared.job_not_found = ()  # type: ignore[attr-defined]
+    with pytest.raises(NotFoundError):
+        run(declared, World().attempt())
+
+
+def test_what_fetching_a_result_leaves_behind_is_left_in_every_attempt() -> None:
+    class Pushing(JobSystem):
+        replayed = 0
+        answers = True
+
+        def replay(self, external_id: int) -> Any:
+            self.replayed += 1
+            if not self.answers:
+                raise LookupError(external_id)
+            return self.result(external_id)
+
+    world, jobs = World(), Pushing(active_for=0)
+    returned = [run(jobs, world.attempt()) for _ in range(2)]
+    jobs.answers = False
+    returned.append(run(jobs, world.attempt()))
+    assert returned == [returned[0]] * 3
+    assert jobs.replayed == 2
 
 
 def test_an_empty_declaration_means_none() -> None:

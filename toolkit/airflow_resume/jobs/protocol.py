@@ -6,7 +6,15 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from airflow_resume import values
 from airflow_resume.jobs.decide import JobStatus
-from airflow_resume.jobs.transport import ErrorMatch, is_passing, matches, may_have_been_done
+from airflow_resume.jobs.transport import (
+    ErrorMatch,
+    is_interruption,
+    is_not_found,
+    is_passing,
+    is_unknown_word,
+    matches,
+    may_have_been_done,
+)
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -27,10 +35,13 @@ class Jobs(Protocol[IdT]):
     - `wait(id)`: blocks until the job has ended, in a way of its own; the status is asked afterwards all the same.
     - `result(id)`: what `run_job` returns; without it the id is returned.
     - `classify(status) -> JobStatus`: for statuses in words of your own.
+    - `replay(id)`: asked instead of the saved result when the job succeeded in an earlier attempt, for what
+      fetching a result leaves behind besides it; should it raise, the saved result is returned.
     - `job_not_found`, `transient_errors`, `ambiguous_errors`: exception types, or a predicate. A status question
-      that raises the first means GONE, one that raises the second is asked again (default: a broken connection);
-      a submit that raises the third may have created the job all the same (default: time-outs, connections lost
-      after sending, HTTP 5xx, also where another error was raised from them).
+      that raises the first means GONE (default: HTTP 404 or 410, unless with a page for people, as of a proxy), one
+      that raises the second is asked again (default: a broken connection); a submit that raises the third may have
+      created the job all the same (default: time-outs, connections lost after sending, HTTP 5xx). Each also where
+      another error was raised from it.
     """
 
     def submit(self, token: str, /) -> IdT:
@@ -55,7 +66,8 @@ _WORDS = {
     "starting submitted waiting",
     JobStatus.CANCELLING: "cancelling canceling stopping terminating",
     JobStatus.SUCCEEDED: "succeeded success successful complete completed done finished ok",
-    JobStatus.FAILED: "failed failure error errored aborted cancelled canceled crashed dead killed timeout timedout",
+    JobStatus.FAILED: "failed failure error errored aborted cancelled canceled crashed dead "
+    "internalerror killed timeout timedout",
     JobStatus.GONE: "gone notfound missing",
 }
 _STATUS_OF_WORD = {word: status for status, words in _WORDS.items() for word in words.split()}
@@ -67,10 +79,6 @@ def classify_word(status: object) -> JobStatus:
     return _STATUS_OF_WORD.get(word, JobStatus.UNKNOWN)
 
 
-def _nothing(_error: BaseException) -> bool:
-    return False
-
-
 class JobSystem:
     """Any `Jobs` object, with what it may leave out filled in."""
 
@@ -78,6 +86,7 @@ class JobSystem:
         self._jobs = jobs
         self.can_find = self._has("find")
         self.can_cancel = self._has("cancel")
+        self.can_replay = self._has("replay")
         self.is_idempotent = bool(getattr(jobs, "submission_is_idempotent", False))
 
     def _has(self, name: str) -> bool:
@@ -109,13 +118,19 @@ class JobSystem:
         """What the job returned."""
         return self._jobs.result(external_id) if self._has("result") else external_id  # type: ignore[attr-defined]
 
+    def replay(self, external_id: JsonValue) -> Any:
+        """What a job returned that succeeded in an earlier attempt."""
+        return self._jobs.replay(external_id)  # type: ignore[attr-defined]
+
     def status(self, external_id: JsonValue) -> JobStatus:
-        """How the job is; an id that is not found is GONE."""
+        """How the job is; an id that is not found is GONE, and a word that the client has not heard of is UNKNOWN."""
         try:
             said = self._jobs.status(external_id)
         except Exception as error:
-            if matches(error, self._errors("job_not_found", _nothing)):
+            if matches(error, self._errors("job_not_found", is_not_found)):
                 return JobStatus.GONE
+            if is_unknown_word(error):
+                return JobStatus.UNKNOWN
             raise
         if isinstance(said, JobStatus):
             return said
@@ -124,6 +139,10 @@ class JobSystem:
     def is_transient(self, error: BaseException) -> bool:
         """Whether a status question that raised this is worth asking again."""
         return matches(error, self._errors("transient_errors", is_passing))
+
+    def interrupts(self, error: BaseException) -> bool:
+        """Whether the job system's own way of waiting raised this although nothing is known about the job."""
+        return is_unknown_word(error) or matches(error, self._errors("transient_errors", is_interruption))
 
     def is_ambiguous(self, error: BaseException) -> bool:
         """Whether a submit that raised this may have created the job all the same."""

@@ -258,16 +258,31 @@ class JobRun:
     def _wait_as_the_operator_does(self) -> None:
         """Where the job system brings its own way of waiting, use it; how the job ended is asked all the same.
 
-        What it raises is what the user wrote, so it is what the attempt ends with, unless the job has succeeded.
+        Trouble on the way is no reason to end the attempt: then the status is asked until the job has ended, and the
+        own way is used once more, as it may have something to say at the end (logs, or why the job failed).
         """
+        error = self._what_waiting_raises()
+        if error is not None and self._system.interrupts(error):
+            log.warning("Waiting for job %r was interrupted by %r; asking for its status", self._slot.known.id, error)
+            self._wait()
+            error = self._what_waiting_raises()
+        if error is not None:
+            self._end_wait(error)
+
+    def _what_waiting_raises(self) -> Exception | None:
         try:
             self._system.wait(self._slot.known.id)
-        except Exception as error:
-            self._learn_in_spite_of(error)
-            if not self._has_ended() or isinstance(error, (AirflowFailException, AirflowSkipException)):
-                raise
-            log.warning("Waiting for job %r raised, and it is %s", self._slot.known.id, self._status, exc_info=True)
-            self._wait_error = error
+        except Exception as error:  # noqa: BLE001  what it means is for the caller to say
+            return error
+        return None
+
+    def _end_wait(self, error: Exception) -> None:
+        """What waiting raised is what the user wrote, so the attempt ends with it, unless the job has succeeded."""
+        self._learn_in_spite_of(error)
+        if not self._has_ended() or isinstance(error, (AirflowFailException, AirflowSkipException)):
+            raise error
+        log.warning("Waiting for job %r raised, and it is %s", self._slot.known.id, self._status, exc_info=error)
+        self._wait_error = error
 
     def _learn_in_spite_of(self, error: Exception) -> None:
         try:
@@ -380,6 +395,13 @@ class JobRun:
         return result
 
     def _saved_result(self) -> Any:
+        if self._system.can_replay:
+            try:
+                return self._patiently(lambda: self._system.replay(self._slot.known.id))
+            except Exception:
+                log.warning(
+                    "Job %r is not known any more, or not now: its saved result", self._slot.known.id, exc_info=True
+                )
         saved = self._slot.known.result
         return None if saved is None else saved.decoded()
 

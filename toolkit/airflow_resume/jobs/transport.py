@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import enum
 import subprocess
 from collections.abc import Callable, Iterator
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 ErrorMatch: TypeAlias = "type[BaseException] | tuple[type[BaseException], ...] | Callable[[BaseException], bool]"
 """Exception types, or a predicate."""
 
 _REQUEST_TIMEOUT, _TOO_MANY_REQUESTS, _SERVER_ERRORS = 408, 429, 500
+_NOT_FOUND = {404, 410}
 _HTTP_ERRORS = range(400, 600)
 
 _TIME_OUTS = (TimeoutError, asyncio.TimeoutError, concurrent.futures.TimeoutError, subprocess.TimeoutExpired)
@@ -77,6 +79,41 @@ def is_passing(error: BaseException) -> bool:
         isinstance(each, (OSError, *_TIME_OUTS)) or _is_named(each, _TRANSPORT_ERRORS | _NEVER_ARRIVED)
         for each in chain
     )
+
+
+def is_interruption(error: BaseException) -> bool:
+    """Whether this was trouble on the way to the job system, and not a time-out or a file error of the caller's own."""
+    chain = list(_chain(error))
+    if _http_status(chain) is not None:
+        return is_passing(error)
+    return any(_is_named(each, _TRANSPORT_ERRORS | _NEVER_ARRIVED) for each in chain)
+
+
+def is_not_found(error: BaseException) -> bool:
+    """Whether the job system answered HTTP 404 or 410.
+
+    A proxy whose service is away answers 404 as well, but with a page for people; that says nothing about a job.
+    """
+    chain = list(_chain(error))
+    return _http_status(chain) in _NOT_FOUND and not any(map(_is_page, chain))
+
+
+def _is_page(error: BaseException) -> bool:
+    headers: Any = getattr(getattr(error, "response", error), "headers", None)
+    content_type = headers.get("Content-Type") if hasattr(headers, "get") else None
+    return str(content_type).startswith("text/")
+
+
+def is_unknown_word(error: BaseException) -> bool:
+    """Whether an enum of the client was asked for a member that it does not have: a status it has not heard of."""
+    return any(isinstance(each, ValueError) and _was_raised_by_enum(each) for each in _chain(error))
+
+
+def _was_raised_by_enum(error: BaseException) -> bool:
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    return trace is not None and trace.tb_frame.f_globals.get("__name__") == enum.__name__
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
