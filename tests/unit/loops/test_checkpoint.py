@@ -30,7 +30,7 @@ from airflow_resume.store import MemoryStore
 from airflow_resume.testing import CrashWorld, FakeTaskStore, TaskAttempt, World, explore_crashes, task_context
 from airflow_resume.testing.oracles import each_effect_at_least_once, same_result
 from airflow_resume.testing.outcome import Outcome, Tries
-from airflow_resume.testing.points import CrashedError, CrashKind
+from airflow_resume.testing.points import CrashKind
 
 KEY = "resume.loop.l"
 
@@ -145,7 +145,6 @@ def test_the_union_of_what_is_delivered_is_the_input(
 @settings(max_examples=40, deadline=None)
 def test_the_state_is_that_of_the_elements_before_the_position(ways: dict[int, CrashKind]) -> None:
     """`state` and position are one write, so a sum kept in the state counts every element once."""
-
 
     def attempt(world: CrashWorld) -> int:
         with checkpoint(range(6), name="l", durability="sync", context=try_of(world).context) as loop:
