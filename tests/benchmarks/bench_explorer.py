@@ -76,10 +76,10 @@ def rate(attempt: Callable[[CrashWorld], None], make_world: Callable[[], CrashWo
 
     A way is a world, a crash (or two), all attempts until success, and the oracle.
     """
-    options.setdefault("oracle", each_effect_at_least_once)
-    explore_crashes(attempt, world=make_world, double=False, **options)  # imports, models
+    options = {"oracle": each_effect_at_least_once, "max_pairs": 1_000, **options}
+    explore_crashes(attempt, world=make_world, **{**options, "max_pairs": 1})  # imports, models
     started = sum(os.times()[:4])
-    report = explore_crashes(attempt, world=make_world, max_pairs=1_000, **options)
+    report = explore_crashes(attempt, world=make_world, **options)
     return report.ways / (sum(os.times()[:4]) - started)
 
 
@@ -91,7 +91,7 @@ def main() -> None:
             "checkpoint": (rate(our_loop, a_task), TARGET),
             "run_job": (rate(our_job, a_task, oracle=each_effect_exactly_once), TARGET),
             "watermark": (rate(our_mark, a_task), TARGET),
-            "plain loop, SIGKILL": (rate(documented_loop, in_files(folder), kinds=["sigkill"]), None),
+            "plain loop, SIGKILL": (rate(documented_loop, in_files(folder), kinds=["sigkill"], max_pairs=20), None),
         }
     table = Table("attempt", "crash points per CPU second", "target")
     for column in table.columns[1:]:

@@ -7,6 +7,7 @@ channel, is repeated while the API server is away, and fails by one of our names
 from __future__ import annotations
 
 import copy
+import functools
 import inspect
 import logging
 import time
@@ -163,8 +164,12 @@ def _keep_for_ever(accessor: Any) -> Mapping[str, Any]:
     """What `set` is told so that a value stays; the state of an asset stays anyway."""
     from airflow.sdk.execution_time.context import NEVER_EXPIRE
 
-    knows = "retention" in inspect.signature(accessor.set).parameters
-    return {"retention": NEVER_EXPIRE} if knows else {}
+    return {"retention": NEVER_EXPIRE} if _knows_retention(type(accessor)) else {}
+
+
+@functools.cache
+def _knows_retention(kind: type[Any]) -> bool:
+    return "retention" in inspect.signature(kind.set).parameters
 
 
 def _wait(seconds: float) -> None:
