@@ -1,14 +1,16 @@
 from __future__ import annotations
 
+import gc
 from pathlib import Path
 from typing import Any
 
 import pytest
+from airflow.sdk import Asset
 from airflow.sdk.exceptions import AirflowFailException
-from tiny_stores import FileValues, TaskWorld, TinyStore
+from file_rows import FileRows
 
 from airflow_resume import checkpoint
-from airflow_resume.testing.crash_world import CrashWorld
+from airflow_resume.testing import CrashWorld, FakeTaskStore, World, explore_crashes, task_context
 from airflow_resume.testing.errors import (
     CleanRunError,
     CrashFoundError,
@@ -19,7 +21,6 @@ from airflow_resume.testing.errors import (
     OracleBrokenError,
     TooManyPointsError,
 )
-from airflow_resume.testing.explorer import explore_crashes
 from airflow_resume.testing.oracles import (
     each_effect_at_least_once,
     each_effect_at_most,
@@ -30,12 +31,13 @@ from airflow_resume.testing.oracles import (
 )
 from airflow_resume.testing.outcome import Outcome
 from airflow_resume.testing.points import IN_PROCESS, CrashedError
+from airflow_resume.testing.rows import Rows
 
 PAGES = 3
 
 
 def a_store() -> CrashWorld:
-    return CrashWorld(store=TinyStore())
+    return CrashWorld(store=FakeTaskStore())
 
 
 def sets_after_the_work(world: CrashWorld) -> int:
@@ -57,9 +59,9 @@ def sets_before_the_work(world: CrashWorld) -> int:
     return PAGES
 
 
-def checkpoints(world: TaskWorld) -> int:
+def checkpoints(world: CrashWorld) -> int:
     count = 0
-    for page in checkpoint(range(PAGES), name="pages", durability="sync", context=world.context()):
+    for page in checkpoint(range(PAGES), name="pages", durability="sync", store=world.store):
         with world.effect(f"load {page}"):
             count += 1
     return PAGES
@@ -129,11 +131,11 @@ def test_a_set_before_the_work_loses_a_page() -> None:
 
 @pytest.mark.parametrize("kinds", [("crash",), ("reply_lost",), ("refused",), ("crash", "reply_lost", "refused")])
 def test_checkpoint_loses_nothing_and_repeats_at_most_what_was_in_hand(kinds: Any) -> None:
-    def in_hand(outcome: Outcome[TaskWorld]) -> None:
+    def in_hand(outcome: Outcome[CrashWorld]) -> None:
         assert len(outcome.effects) - PAGES <= outcome.crashes
 
     report = explore_crashes(
-        checkpoints, oracle=[each_effect_at_least_once, in_hand, same_result], world=TaskWorld, kinds=kinds
+        checkpoints, oracle=[each_effect_at_least_once, in_hand, same_result], world=a_store, kinds=kinds
     )
     assert report.pairs > 0
 
@@ -159,19 +161,43 @@ def test_a_dead_attempt_can_do_nothing_more() -> None:
 
 
 def test_what_a_dead_attempt_made_is_dead_in_the_next_one() -> None:
-    made: list[TinyStore] = []
+    made: list[FakeTaskStore] = []
 
-    def keeps_its_store(world: TaskWorld) -> None:
-        made.append(world.context()["task_state_store"])
+    def keeps_its_store(world: CrashWorld) -> None:
+        made.append(world.watch(FakeTaskStore(world.rows)))
         made[-1].set("own", world.attempt)
         if world.attempt == 2:
             with pytest.raises(CrashedError):
                 made[-2].set("late", 1)
 
-    def no_late_write(outcome: Outcome[TaskWorld]) -> None:
-        assert "late" not in outcome.world.values
+    def no_late_write(outcome: Outcome[CrashWorld]) -> None:
+        assert "late" not in outcome.world.rows
 
-    explore_crashes(keeps_its_store, oracle=no_late_write, world=TaskWorld, double=False)
+    explore_crashes(keeps_its_store, oracle=no_late_write, world=lambda: CrashWorld(rows=Rows()), double=False)
+
+
+def test_all_stores_of_an_airflow_are_watched_at_once() -> None:
+    def writes_both(world: CrashWorld) -> None:
+        attempt = task_context(world=world.airflow, assets=[Asset("a")])
+        attempt.task_store.set("t", 1)
+        attempt.asset_stores.set("a", 1)
+
+    report = explore_crashes(writes_both, oracle=same_result, world=lambda: CrashWorld(airflow=World()), max_pairs=10)
+    assert [str(point) for point in report.points] == ["before set t", "after set t", "before set a", "after set a"]
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_loop_that_a_dead_attempt_has_left_disturbs_nobody(recwarn: pytest.WarningsRecorder) -> None:
+    """A generator is closed when it is taken apart, and this one wants to save where it is."""
+
+    def left(world: CrashWorld) -> None:
+        for number in checkpoint(range(3), name="l", durability="exit", store=world.store):
+            with world.effect(f"load {number}"):
+                pass
+
+    explore_crashes(left, oracle=each_effect_at_least_once, world=a_store, max_pairs=50)
+    gc.collect()
+    assert not recwarn.list
 
 
 def test_a_swallowed_crash_is_still_the_end() -> None:
@@ -205,7 +231,7 @@ def test_a_real_kill_finds_the_same(attempt: Any, broken: bool, tmp_path: Path) 
     worlds = iter(range(10**6))
 
     def files() -> CrashWorld:
-        return CrashWorld(store=TinyStore(FileValues(tmp_path / f"{next(worlds)}.json")))
+        return CrashWorld(store=FakeTaskStore(FileRows(tmp_path / f"{next(worlds)}.json")))
 
     oracle = each_effect_exactly_once if broken else each_effect_at_least_once
     with pytest.raises(CrashFoundError, match=r"sigkill at point 4 .*\n(.*\n)* +attempt 2"):
@@ -215,7 +241,7 @@ def test_a_real_kill_finds_the_same(attempt: Any, broken: bool, tmp_path: Path) 
 def in_files(tmp_path: Path) -> Any:
     """Makes worlds that outlive a process."""
     worlds = iter(range(10**6))
-    return lambda: TaskWorld(FileValues(tmp_path / f"{next(worlds)}.json"))
+    return lambda: CrashWorld(store=FakeTaskStore(FileRows(tmp_path / f"{next(worlds)}.json")))
 
 
 def test_a_real_kill_cannot_break_checkpoint(tmp_path: Path) -> None:
@@ -232,15 +258,14 @@ def test_in_child_processes_the_other_kinds_work_as_well(tmp_path: Path) -> None
 
 
 def test_a_mark_is_followed_through_child_processes(tmp_path: Path) -> None:
-    def followed() -> TaskWorld:
-        world: TaskWorld = files()
-        world.follow(lambda: world.values.get("mark"))
+    def followed() -> CrashWorld:
+        world: CrashWorld = files()
+        world.follow(lambda: world.store.values.get("mark"))
         return world
 
-    def starts_over(world: TaskWorld) -> None:
-        store = world.context()["task_state_store"]
+    def starts_over(world: CrashWorld) -> None:
         for mark in (1, 2):
-            store.set("mark", mark)
+            world.store.set("mark", mark)
 
     files = in_files(tmp_path)
     with pytest.raises(CrashFoundError, match="the mark went back from 2 to 1"):

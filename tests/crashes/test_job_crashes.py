@@ -22,24 +22,9 @@ AT_ONCE = PollPolicy(interval=timedelta(0), max_interval=timedelta(0), jitter=0)
 POLICY = ResumePolicy(poll=AT_ONCE)
 
 
-class NumberedJobs(FakeJobs):
+def numbered(**options: Any) -> FakeJobs:
     """Its ids are 0, 1, ... as Livy's are."""
-
-    def submit(self, token: str | None = None, /) -> int:  # type: ignore[override]
-        return int(super().submit(token).removeprefix("job-"))
-
-    def status(self, external_id: Any, /) -> str:
-        return super().status(f"job-{external_id}")
-
-    def find(self, token: str, /) -> int | None:  # type: ignore[override]
-        found = super().find(token)
-        return None if found is None else int(found.removeprefix("job-"))
-
-    def cancel(self, external_id: Any, /) -> None:
-        super().cancel(f"job-{external_id}")
-
-    def result(self, external_id: Any, /) -> Any:
-        return super().result(f"job-{external_id}")
+    return FakeJobs(ids=int, **options)
 
 
 class TaskWorld(CrashWorld):
@@ -77,9 +62,9 @@ DONE = ["RUNNING", "SUCCEEDED"]
 
 SYSTEMS: dict[str, tuple[Callable[[], FakeJobs], int]] = {
     "look-up": (lambda: FakeJobs(scripts=[DONE]), 1),
-    "look-up, ids from 0": (lambda: NumberedJobs(scripts=[DONE]), 1),
+    "look-up, ids from 0": (lambda: numbered(scripts=[DONE]), 1),
     "tokens are de-duplicated": (lambda: FakeJobs(scripts=[DONE], dedupes=True, can_find=False), 1),
-    "tokens are de-duplicated, ids from 0": (lambda: NumberedJobs(scripts=[DONE], dedupes=True, can_find=False), 1),
+    "tokens are de-duplicated, ids from 0": (lambda: numbered(scripts=[DONE], dedupes=True, can_find=False), 1),
     "no cancelling": (lambda: FakeJobs(scripts=[DONE], can_cancel=False), 1),
     "fails twice": (lambda: FakeJobs(scripts=[["RUNNING", "FAILED"], ["FAILED"], DONE]), 3),
     "is gone": (lambda: FakeJobs(scripts=[["RUNNING", "GONE"], DONE]), 2),
@@ -146,10 +131,10 @@ class Train(ResumableJobMixin, BaseOperator):
     jobs: FakeJobs
     deferrable = True
 
-    def submit_job(self, context: Any) -> str:
+    def submit_job(self, context: Any) -> Any:
         return self.jobs.submit(self.submission_token)
 
-    def find_job(self, token: str, context: Any) -> str | None:
+    def find_job(self, token: str, context: Any) -> Any:
         return self.jobs.find(token)
 
     def get_job_status(self, external_id: Any, context: Any) -> str:

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from contextlib import suppress
 from datetime import datetime, timedelta, timezone
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from airflow.sdk import Asset, BaseOperator
 from airflow.sdk import ResumableJobMixin as AirflowResumableJobMixin
-from tiny_stores import TaskWorld
 
 from airflow_resume import PollPolicy, ResumePolicy, checkpoint, run_job, watermark
 from airflow_resume.errors import JobFailedError, JobWaitTimeoutError
 from airflow_resume.loops import CursorToken, Page
-from airflow_resume.testing.explorer import Report, explore_crashes
-from airflow_resume.testing.jobs import FakeJobs
+from airflow_resume.testing import CrashWorld, FakeJobs, TaskAttempt, World, explore_crashes, task_context
+from airflow_resume.testing.explorer import Report
 from airflow_resume.testing.oracles import (
     each_effect_at_least_once,
     each_effect_exactly_once,
@@ -28,6 +25,7 @@ from airflow_resume.testing.outcome import Outcome
 from airflow_resume.watermarks import Window
 from airflow_resume_mixins import ResumableJobMixin
 
+ORDERS = Asset("orders")
 AT_ONCE = ResumePolicy(poll=PollPolicy(interval=timedelta(0), max_interval=timedelta(0), jitter=0))
 
 
@@ -69,27 +67,36 @@ class OurTrain(Hooks, ResumableJobMixin, BaseOperator):
         return self.jobs.find(token)
 
 
+def a_task(**outliving: Any) -> CrashWorld:
+    return CrashWorld(airflow=World(), **outliving)
+
+
+def try_of(world: CrashWorld) -> TaskAttempt:
+    """The next attempt of the task."""
+    return task_context(world=world.airflow, assets=[ORDERS])
+
+
 def one_job(**options: Any) -> Any:
-    return lambda: TaskWorld(jobs=FakeJobs(scripts=[["RUNNING", "RUNNING", "SUCCEEDED"]], **options))
+    return lambda: a_task(jobs=FakeJobs(scripts=[["RUNNING", "RUNNING", "SUCCEEDED"]], **options))
 
 
-def airflows(world: TaskWorld) -> Any:
+def airflows(world: CrashWorld) -> Any:
     operator: Any = AirflowTrain(task_id="train")
     object.__setattr__(operator, "jobs", world.jobs)
-    return operator.execute_resumable(world.context())
+    return operator.execute_resumable(try_of(world).context)
 
 
-def ours(world: TaskWorld) -> Any:
+def ours(world: CrashWorld) -> Any:
     operator: Any = OurTrain(task_id="train", resume_policy=AT_ONCE)
     object.__setattr__(operator, "jobs", world.jobs)
-    return operator.execute_resumable(world.context())
+    return operator.execute_resumable(try_of(world).context)
 
 
-def function(world: TaskWorld) -> Any:
-    return run_job(world.jobs, policy=AT_ONCE, context=world.context())
+def function(world: CrashWorld) -> Any:
+    return run_job(world.jobs, policy=AT_ONCE, context=try_of(world).context)
 
 
-def one_alive(outcome: Outcome[TaskWorld]) -> None:
+def one_alive(outcome: Outcome[CrashWorld]) -> None:
     assert outcome.world.jobs.most_alive == 1
 
 
@@ -131,7 +138,7 @@ def test_ours_has_one_job_and_one_result_under_one_and_two_crashes_of_every_kind
 
 
 def test_ours_relies_on_a_system_that_dedupes_as_well() -> None:
-    def one_job_only(outcome: Outcome[TaskWorld]) -> None:
+    def one_job_only(outcome: Outcome[CrashWorld]) -> None:
         assert len(outcome.world.jobs.jobs) == 1
 
     report = explored(function, one_job_only, same_result, world=one_job(dedupes=True, can_find=False))
@@ -139,8 +146,8 @@ def test_ours_relies_on_a_system_that_dedupes_as_well() -> None:
 
 
 def test_a_failed_job_has_one_successor() -> None:
-    def failing() -> TaskWorld:
-        return TaskWorld(jobs=FakeJobs(scripts=[["RUNNING", "FAILED"], ["SUCCEEDED"]]))
+    def failing() -> CrashWorld:
+        return a_task(jobs=FakeJobs(scripts=[["RUNNING", "FAILED"], ["SUCCEEDED"]]))
 
     explored(
         function,
@@ -154,7 +161,7 @@ def test_a_failed_job_has_one_successor() -> None:
 
 
 def test_without_look_up_the_window_is_named_and_there_is_no_second_job() -> None:
-    def at_most_one(outcome: Outcome[TaskWorld]) -> None:
+    def at_most_one(outcome: Outcome[CrashWorld]) -> None:
         assert len(outcome.world.jobs.jobs) <= 1
 
     report = explored(
@@ -170,8 +177,8 @@ def test_without_look_up_the_window_is_named_and_there_is_no_second_job() -> Non
 
 
 def test_a_job_whose_submit_was_never_answered_is_found() -> None:
-    def no_answer() -> TaskWorld:
-        world: TaskWorld = one_job()()
+    def no_answer() -> CrashWorld:
+        world: CrashWorld = one_job()()
         world.jobs.fail_next("submit", TimeoutError(), applied=True)
         return world
 
@@ -179,43 +186,34 @@ def test_a_job_whose_submit_was_never_answered_is_found() -> None:
 
 
 def test_two_jobs_of_one_task_do_not_mix() -> None:
-    def two(world: TaskWorld) -> list[Any]:
-        context = world.context()
+    def two(world: CrashWorld) -> list[Any]:
+        context = try_of(world).context
         return [run_job(world.jobs, name=name, policy=AT_ONCE, context=context) for name in "ab"]
 
     explored(two, each_effect_exactly_once, one_alive, same_result, max_pairs=150)
-
-
-class ClearedWorld(TaskWorld):
-    """A person clears the task once the first attempt has given up waiting."""
-
-    cleared = False
-
-    def context(self) -> dict[str, Any]:
-        context = super().context()
-        context["ti"].max_tries += self.cleared
-        context["dag_run"].clear_number += self.cleared
-        return context
 
 
 @pytest.mark.parametrize("can_cancel", [True, False])
 def test_a_cleared_task_has_a_second_job_and_never_two_live_ones(can_cancel: bool) -> None:  # noqa: FBT001
     impatient = ResumePolicy(poll=PollPolicy(interval=timedelta(0), max_interval=timedelta(0), timeout=timedelta(0)))
 
-    def cleared_in_between(world: ClearedWorld) -> Any:
+    def cleared_in_between(world: CrashWorld) -> Any:
+        """A person clears the task once the first attempt has given up waiting."""
+        attempt = try_of(world)
         if not world.cleared:
             with suppress(JobWaitTimeoutError):
-                run_job(world.jobs, policy=impatient, context=world.context())
+                run_job(world.jobs, policy=impatient, context=attempt.context)
             world.cleared = True
-        return function(world)
+            attempt = attempt.clear()
+        return run_job(world.jobs, policy=AT_ONCE, context=attempt.context)
 
-    def the_second_job_counts(outcome: Outcome[TaskWorld]) -> None:
+    def the_second_job_counts(outcome: Outcome[CrashWorld]) -> None:
         assert len(outcome.world.jobs.jobs) == 2
         assert outcome.result == {"job": "job-1"}
 
-    def make_world() -> ClearedWorld:
+    def make_world() -> CrashWorld:
         scripts = [["RUNNING"] * 8 + ["SUCCEEDED"], ["RUNNING", "SUCCEEDED"]]
-        return ClearedWorld(jobs=FakeJobs(can_cancel=can_cancel, scripts=scripts))
+        return a_task(cleared=False, jobs=FakeJobs(can_cancel=can_cancel, scripts=scripts))
 
     explored(cleared_in_between, one_alive, the_second_job_counts, world=make_world, max_pairs=150)
 
@@ -234,8 +232,10 @@ def pages() -> CursorToken[int]:
 @pytest.mark.parametrize("durability", ["sync", "async", "exit"])
 @pytest.mark.parametrize("source", [lambda: range(3), pages], ids=["range", "pages"])
 def test_a_loop_loses_nothing_and_its_state_counts_each_element_once(source: Any, durability: Any) -> None:
-    def sums(world: TaskWorld) -> Any:
-        loop = checkpoint(source(), name="l", durability=durability, interval=timedelta(0), context=world.context())
+    def sums(world: CrashWorld) -> Any:
+        loop = checkpoint(
+            source(), name="l", durability=durability, interval=timedelta(0), context=try_of(world).context
+        )
         loop._monotonic = lambda: 0.0  # every write is due at once
         with loop:
             for element in loop:
@@ -245,7 +245,7 @@ def test_a_loop_loses_nothing_and_its_state_counts_each_element_once(source: Any
                     pass
         return loop.state["sum"]
 
-    report = explore_crashes(sums, oracle=[each_effect_at_least_once, same_result], world=TaskWorld, max_pairs=100)
+    report = explore_crashes(sums, oracle=[each_effect_at_least_once, same_result], world=a_task, max_pairs=100)
     assert report.pairs > 50
 
 
@@ -254,27 +254,27 @@ def test_a_loop_loses_nothing_and_its_state_counts_each_element_once(source: Any
 START = datetime(2026, 1, 1, tzinfo=timezone.utc)
 
 
-def loads_what_is_new(world: TaskWorld) -> None:
-    mark = watermark(Asset("orders"), initial=START, now=lambda: START + timedelta(hours=1))
+def loads_what_is_new(world: CrashWorld) -> None:
+    mark = watermark(ORDERS, initial=START, now=lambda: START + timedelta(hours=1))
 
     @mark
     def load(window: Window) -> None:
         with world.effect(f"load {window}"):
             pass
 
-    context = {**world.context(), "outlet_events": defaultdict(lambda: SimpleNamespace(extra={}))}
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("airflow.sdk.get_current_context", lambda: context)
+    with try_of(world):
         load()
 
 
 def test_a_watermark_never_goes_back_and_never_skips() -> None:
-    def followed() -> TaskWorld:
-        world = TaskWorld()
-        world.follow(lambda: world.asset_values.get("resume.watermark.watermark", {}).get("at"))
+    def followed() -> CrashWorld:
+        world = a_task()
+        world.airflow.know([ORDERS])
+        rows = world.airflow.assets["orders"].rows
+        world.follow(lambda: rows.values_by_key().get("resume.watermark.watermark", {}).get("at"))
         return world
 
-    def everything_is_read(outcome: Outcome[TaskWorld]) -> None:
+    def everything_is_read(outcome: Outcome[CrashWorld]) -> None:
         assert outcome.clean is None or set(outcome.clean.effects) <= {
             effect._replace(attempt=1) for effect in outcome.effects
         }

@@ -48,7 +48,7 @@ def test_the_loop_that_does_not_break(tutorial: dict[str, Any], capsys: pytest.C
     assert capsys.readouterr().out == OUTPUTS["checkpoint"]
 
 
-@pytest.mark.parametrize("test", ["test_work_first_loses_nothing", "test_run_job"])
+@pytest.mark.parametrize("test", ["test_work_first_loses_nothing", "test_run_job", "test_as_a_task"])
 def test_what_passes(tutorial: dict[str, Any], test: str) -> None:
     tutorial[test]()
 

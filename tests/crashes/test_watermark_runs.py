@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta, timezone
-from typing import Any
 
 from airflow.sdk import Asset
-from crashing import World, explore
 
 from airflow_resume import watermark
+from airflow_resume.testing import CrashWorld, World, explore_crashes, task_context
+from airflow_resume.testing.oracles import each_effect_at_least_once, mark_never_decreases, same_result
+from airflow_resume.testing.outcome import Outcome
 
+ORDERS = Asset("orders")
 START = datetime(2026, 1, 1, tzinfo=timezone.utc)
 MARK = "resume.watermark.watermark"
 
@@ -18,42 +20,34 @@ def at(hour: int) -> datetime:
     return START + timedelta(hours=hour)
 
 
-class Clock:
-    """The source's clock."""
+def four_oclock() -> CrashWorld:
+    """The warehouse is overwritten by window, so it holds every hour exactly once."""
+    world = CrashWorld(airflow=World(), hour=4, loaded=set())
+    world.airflow.know([ORDERS])
+    rows = world.airflow.assets["orders"].rows
+    world.follow(lambda: rows.values_by_key().get(MARK, {}).get("at"))  # type: ignore[union-attr]
+    return world
 
-    def __init__(self, hour: int) -> None:
-        self.hour = hour
 
-    def __call__(self) -> datetime:
-        return at(self.hour)
-
-
-def orders(clock: Clock) -> Any:
-    return watermark(Asset("orders"), initial=START, now=clock)
+def two_runs(world: CrashWorld) -> list[int]:
+    while True:
+        attempt = task_context(world=world.airflow, assets=[ORDERS], run_id=f"run {world.hour}")
+        with watermark(ORDERS, initial=START, now=lambda: at(world.hour)).open(attempt.context) as window:
+            for hour in range((window.start - START) // timedelta(hours=1), (window.end - START) // timedelta(hours=1)):
+                with world.effect(f"load {hour}"):
+                    world.loaded.add(hour)
+        attempt.succeed()
+        if world.hour == 5:
+            return sorted(world.loaded)
+        world.hour += 1
 
 
 def test_no_hour_is_skipped_whenever_the_attempts_die() -> None:
-    """Two runs; the warehouse is overwritten by window, so it holds every hour exactly once."""
+    def everything_is_loaded(outcome: Outcome[CrashWorld]) -> None:
+        assert outcome.result == list(range(5))
+        assert outcome.marks[-1] == at(5).isoformat()
 
-    def attempt(world: World, context: Any) -> int:
-        loaded: dict[int, int] = world.__dict__.setdefault("loaded", {})
-        clock: Clock = world.__dict__.setdefault("clock", Clock(4))
-        while True:
-            with orders(clock).open(context) as window:
-                for hour in range(
-                    (window.start - START) // timedelta(hours=1), (window.end - START) // timedelta(hours=1)
-                ):
-                    with world.life.effect(f"load {hour}"):
-                        loaded[hour] = loaded.get(hour, 0) + 1
-            if clock.hour == 5:
-                return len(loaded)
-            clock.hour += 1
-            world.next_run(f"run {clock.hour}")
-            context = world.attempt()
-
-    def oracle(world: World, result: int) -> None:
-        assert result == 5
-        assert sorted(world.__dict__["loaded"]) == list(range(5))
-        assert world.asset_values[MARK]["at"] == at(5).isoformat()
-
-    assert explore(World, attempt, oracle) > 300
+    oracles = [everything_is_loaded, each_effect_at_least_once, mark_never_decreases, same_result]
+    report = explore_crashes(two_runs, oracle=oracles, world=four_oclock)
+    assert report.pairs_left_out == 0
+    assert report.pairs > 1_000

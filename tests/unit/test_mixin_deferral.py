@@ -27,10 +27,10 @@ class Train(ResumableJobMixin, BaseOperator):
     def execute(self, context: Any) -> Any:
         return self.execute_resumable(context)
 
-    def submit_job(self, context: Any) -> str:
+    def submit_job(self, context: Any) -> Any:
         return self.jobs.submit(self.submission_token)
 
-    def find_job(self, token: str, context: Any) -> str | None:
+    def find_job(self, token: str, context: Any) -> Any:
         return self.jobs.find(token)
 
     def get_job_status(self, external_id: Any, context: Any) -> str:

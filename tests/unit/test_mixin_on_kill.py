@@ -25,7 +25,7 @@ class Hooks:
     def execute(self, context: Any) -> Any:
         return self.execute_resumable(context)  # type: ignore[attr-defined]
 
-    def submit_job(self, context: Any) -> str:
+    def submit_job(self, context: Any) -> Any:
         return self.jobs.submit()
 
     def get_job_status(self, external_id: Any, context: Any) -> str:

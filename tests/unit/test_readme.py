@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
 from datetime import datetime, timezone
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from crashing import World
+from airflow.sdk import Asset
+
+from airflow_resume.testing import TaskAttempt, task_context
 
 README = (Path(__file__).parents[2] / "README.md").read_text()
 SNIPPETS = dict(re.findall(r"<!-- snippet: (\w+) -->\n```python\n(.*?)```", README, re.DOTALL))
@@ -41,14 +41,8 @@ class Client:
 
 
 @pytest.fixture
-def world(monkeypatch: pytest.MonkeyPatch) -> World:
-    made = World()
-
-    def context() -> dict[str, Any]:
-        return {**made.attempt(), "outlet_events": defaultdict(lambda: SimpleNamespace(extra={}))}
-
-    monkeypatch.setattr("airflow.sdk.get_current_context", context)
-    return made
+def first() -> TaskAttempt:
+    return task_context(assets=[Asset("orders")])
 
 
 def run_snippet(name: str, **given: Any) -> dict[str, Any]:
@@ -61,33 +55,40 @@ def test_there_are_no_python_blocks_that_are_not_run() -> None:
     assert README.count("```python") == len(SNIPPETS) == 4
 
 
-def test_operator(world: World) -> None:
+def test_operator(first: TaskAttempt) -> None:
     client = Client()
     operator = run_snippet("operator", client=client)["TrainOperator"](task_id="train")
-    assert [operator.execute_resumable(world.attempt()) for _ in range(2)] == ["model 0", "model 0"]
+    assert operator.execute_resumable(first.context) == "model 0"
+    assert operator.execute_resumable(first.retry().context) == "model 0"
     assert len(client.tokens) == 1
 
 
-def test_run_job(world: World) -> None:
+def test_run_job(first: TaskAttempt) -> None:
     client = Client()
     train = run_snippet("run_job", client=client)["train"].function
-    assert [train(), train()] == ["model 0", "model 0"]
+    with first:
+        assert train() == "model 0"
+    with first.retry():
+        assert train() == "model 0"
     assert len(client.tokens) == 1
 
 
-def test_checkpoint(world: World) -> None:
+def test_checkpoint(first: TaskAttempt) -> None:
     loaded: dict[str, list[int]] = {}
     ingest = run_snippet("checkpoint", client=Client(), load=lambda items, key: loaded.update({key: list(items)}))
-    assert ingest["ingest"].function() == 3
+    with first:
+        assert ingest["ingest"].function() == 3
     assert list(loaded.values()) == [[0], [1], [2]]
 
 
-def test_watermark(world: World) -> None:
+def test_watermark(first: TaskAttempt) -> None:
     replaced: list[tuple[datetime, datetime]] = []
     snippet = run_snippet(
         "watermark", query=lambda *_: [], replace=lambda start, end, _rows: replaced.append((start, end))
     )
-    snippet["load_new"].function()
+    with first:
+        snippet["load_new"].function()
     ((start, end),) = replaced
     assert start == datetime(2026, 1, 1, tzinfo=timezone.utc)
-    assert world.asset_values["resume.watermark.watermark"]["at"] == end.isoformat()
+    kept: Any = first.asset_stores.single.values["resume.watermark.watermark"]
+    assert kept["at"] == end.isoformat()

@@ -6,20 +6,27 @@ from typing import Any
 import pytest
 from airflow.sdk import BaseOperator
 from airflow.sdk import ResumableJobMixin as AirflowResumableJobMixin
-from crashing import World, explore
-from fake_jobs import CancellableJobs
 
 from airflow_resume import JobStatus, PollPolicy, ResumePolicy
 from airflow_resume.errors import LostSubmissionError, NoStateStoreError
+from airflow_resume.testing import CrashWorld, FakeJobs, World, explore_crashes, task_context
+from airflow_resume.testing.oracles import each_effect_exactly_once, same_result
+from airflow_resume.testing.outcome import Outcome
+from airflow_resume.testing.points import CrashedError
 from airflow_resume_mixins import ResumableJobMixin
 
 KEY = "resume.job.job"
 
 
+def numbered(*states: str) -> FakeJobs:
+    """Jobs whose ids are numbers from 0 on, an id that is no truth; each of them has these states."""
+    return FakeJobs(ids=int, scripts=[states or ["SUCCEEDED"]])
+
+
 class Train(ResumableJobMixin, BaseOperator):
     """The least an operator needs."""
 
-    jobs: CancellableJobs
+    jobs: FakeJobs
 
     def execute(self, context: Any) -> Any:
         return self.execute_resumable(context)
@@ -29,13 +36,13 @@ class Train(ResumableJobMixin, BaseOperator):
         return self.jobs.submit(self.submission_token)
 
     def get_job_status(self, external_id: Any, context: Any) -> str:
-        return self.jobs.status(external_id).value
+        return self.jobs.status(external_id)
 
     def is_job_active(self, status: str) -> bool:
-        return status == "active"
+        return status == "RUNNING"
 
     def is_job_succeeded(self, status: str) -> bool:
-        return status == "succeeded"
+        return status == "SUCCEEDED"
 
 
 class FindingTrain(Train):
@@ -46,8 +53,11 @@ class FindingTrain(Train):
         return self.jobs.result(external_id)
 
 
-def operator(kind: type[Train], jobs: CancellableJobs, **options: Any) -> Train:
-    made = kind(task_id="train", resume_policy=ResumePolicy(), **options)
+AT_ONCE = ResumePolicy(poll=PollPolicy(interval=timedelta(0), max_interval=timedelta(0), jitter=0))
+
+
+def operator(kind: type[Train], jobs: FakeJobs, **options: Any) -> Train:
+    made = kind(task_id="train", resume_policy=AT_ONCE, **options)
     object.__setattr__(made, "jobs", jobs)
     return made
 
@@ -57,69 +67,69 @@ def execute(made: Any, context: Any) -> Any:
 
 
 def test_one_job_and_one_result_whenever_the_attempts_die() -> None:
-    def make_world() -> World:
-        world = World()
-        world.__dict__["jobs"] = CancellableJobs(world.life, active_for=0)
-        return world
+    def make_world() -> CrashWorld:
+        return CrashWorld(airflow=World(), jobs=numbered("RUNNING", "SUCCEEDED"))
 
-    def attempt(world: World, context: Any) -> Any:
-        return execute(operator(FindingTrain, world.__dict__["jobs"]), context)
+    def attempt(world: CrashWorld) -> Any:
+        return execute(operator(FindingTrain, world.jobs), task_context(world=world.airflow).context)
 
-    def oracle(world: World, result: Any) -> None:
-        assert len(world.__dict__["jobs"].jobs) == 1
-        assert result == {"rows": 7, "job": 0}
-        assert world.task_values["remote_job_id"] == 0
+    def oracle(outcome: Outcome[CrashWorld]) -> None:
+        assert len(outcome.world.jobs.jobs) == 1
+        assert outcome.result == {"job": 0}
+        assert task_context(world=outcome.world.airflow).task_store.values["remote_job_id"] == 0
 
-    assert explore(make_world, attempt, oracle) > 50
+    oracles = [oracle, each_effect_exactly_once, same_result]
+    report = explore_crashes(attempt, oracle=oracles, world=make_world, max_pairs=50)
+    assert report.ways - report.pairs > len(report.points) > 10
+    assert report.pairs > 20
 
 
 def test_the_attributes_tell_the_job_that_is_really_its_own_on_every_path() -> None:
-    world, jobs = World(), CancellableJobs(active_for=0)
+    world, jobs = World(), numbered()
     for _ in range(2):
         made = operator(FindingTrain, jobs)
-        execute(made, world.attempt())
+        execute(made, task_context(world=world).context)
         assert (made.external_id, made.generation, made.submission_token) == (0, 1, jobs.jobs[0].token)
 
 
 def test_without_hooks_for_them_the_result_is_the_id_and_a_lost_submission_is_named() -> None:
-    jobs = CancellableJobs(active_for=0)
-    assert execute(operator(Train, jobs), World().attempt()) == 0
-    world = World()
-    context = world.attempt()
-    context["task_state_store"].life.armed = {3}
-    with pytest.raises(BaseException, match="before set"):
-        execute(operator(Train, jobs), context)
+    jobs = numbered()
+    assert execute(operator(Train, jobs), task_context().context) == 0
+    first = task_context()
+    jobs.fail_next("submit", CrashedError(), applied=True)
+    with pytest.raises(CrashedError):
+        execute(operator(Train, jobs), first.context)
     with pytest.raises(LostSubmissionError, match="find"):
-        execute(operator(Train, jobs), world.attempt())
+        execute(operator(Train, jobs), first.retry().context)
 
 
 def test_an_id_that_airflows_mixin_saved_is_adopted_and_ours_is_left_for_it() -> None:
-    world, jobs = World(), CancellableJobs(active_for=0)
+    jobs, first = numbered(), task_context()
     jobs.submit("by Airflow's mixin")
-    world.task_values["remote_job_id"] = 0
-    assert execute(operator(FindingTrain, jobs), world.attempt())["job"] == 0
+    first.task_store.set("remote_job_id", 0)
+    assert execute(operator(FindingTrain, jobs), first.context)["job"] == 0
     assert len(jobs.jobs) == 1
 
 
 def test_an_adopted_id_of_a_task_that_was_cleared_is_not_returned_as_its_result() -> None:
     """Deleting our record and clearing the task starts over, although the id is still mirrored."""
-    world, jobs = World(), CancellableJobs(active_for=0)
-    execute(operator(FindingTrain, jobs), world.attempt())
-    del world.task_values[KEY]
-    world.clear()
-    assert execute(operator(FindingTrain, jobs), world.attempt())["job"] == 1
+    jobs, first = numbered(), task_context()
+    execute(operator(FindingTrain, jobs), first.context)
+    first.task_store.delete(KEY)
+    assert execute(operator(FindingTrain, jobs), first.clear().context)["job"] == 1
 
 
 def test_not_durable_submits_in_every_attempt_and_leaves_no_record() -> None:
-    world, jobs = World(), CancellableJobs(active_for=0)
-    execute(operator(FindingTrain, jobs), world.attempt())
-    execute(operator(FindingTrain, jobs, durable=False), world.attempt())
+    jobs, first = numbered(), task_context()
+    execute(operator(FindingTrain, jobs), first.context)
+    second = first.retry()
+    execute(operator(FindingTrain, jobs, durable=False), second.context)
     assert len(jobs.jobs) == 2
-    assert world.task_values == {}
+    assert second.task_store.values == {}
 
 
 def test_a_context_without_a_store_submits_nothing() -> None:
-    jobs = CancellableJobs()
+    jobs = numbered()
     with pytest.raises(NoStateStoreError):
         execute(operator(Train, jobs), {})
     assert jobs.jobs == []
@@ -128,8 +138,8 @@ def test_a_context_without_a_store_submits_nothing() -> None:
 @pytest.mark.parametrize(
     ("said", "status"),
     [
-        ("active", JobStatus.ACTIVE),
-        ("succeeded", JobStatus.SUCCEEDED),
+        ("RUNNING", JobStatus.ACTIVE),
+        ("SUCCEEDED", JobStatus.SUCCEEDED),
         ("FAILED", JobStatus.FAILED),
         ("Killed", JobStatus.FAILED),
         ("STOPPED", JobStatus.FAILED),
@@ -147,7 +157,7 @@ def test_a_context_without_a_store_submits_nothing() -> None:
 def test_a_status_is_failed_only_by_a_word_for_it(said: Any, status: JobStatus) -> None:
     from airflow_resume_mixins.resumable_job import OperatorJobs
 
-    made = operator(Train, CancellableJobs())
+    made = operator(Train, numbered())
     object.__setattr__(made, "get_job_status", lambda _id, _context: said)
     assert OperatorJobs(made, {}).status(0) is status  # type: ignore[arg-type]
 
@@ -157,7 +167,7 @@ class ProviderOperator(AirflowResumableJobMixin, BaseOperator):
 
     external_id_key = "batch_id"
     killed = waited = 0
-    jobs: CancellableJobs
+    jobs: FakeJobs
 
     def execute(self, context: Any) -> Any:
         return self.execute_resumable(context)
@@ -166,13 +176,13 @@ class ProviderOperator(AirflowResumableJobMixin, BaseOperator):
         return self.jobs.submit("no token")
 
     def get_job_status(self, external_id: Any, context: Any) -> str:
-        return self.jobs.status(external_id).value
+        return self.jobs.status(external_id)
 
     def is_job_active(self, status: str) -> bool:
-        return status == "active"
+        return status == "RUNNING"
 
     def is_job_succeeded(self, status: str) -> bool:
-        return status == "succeeded"
+        return status == "SUCCEEDED"
 
     def poll_until_complete(self, external_id: Any, context: Any) -> None:
         object.__setattr__(self, "waited", self.waited + 1)
@@ -189,24 +199,22 @@ class Wrapped(ResumableJobMixin, ProviderOperator):
 
 
 def test_a_wrapped_provider_operator_keeps_its_own_hooks() -> None:
-    made = Wrapped(
-        task_id="batch", resume_policy=ResumePolicy(poll=PollPolicy(interval=timedelta(0), max_interval=timedelta(0)))
-    )
-    object.__setattr__(made, "jobs", CancellableJobs(active_for=1))
-    world = World()
-    assert execute(made, world.attempt()) == "batch 0"
+    made = Wrapped(task_id="batch", resume_policy=AT_ONCE)
+    object.__setattr__(made, "jobs", numbered("RUNNING", "SUCCEEDED"))
+    first = task_context()
+    assert execute(made, first.context) == "batch 0"
     assert made.waited == 1
-    assert world.task_values["batch_id"] == 0
+    assert first.task_store.values["batch_id"] == 0
 
 
 def test_batch_id_zero_is_reconnected_with_ours_and_submitted_twice_with_airflows() -> None:
     counts = {}
     for kind in (Wrapped, ProviderOperator):
-        world, jobs = World(), CancellableJobs(active_for=0)
+        world, jobs = World(), numbered()
         for _ in range(2):
             made = kind(task_id="batch")
             object.__setattr__(made, "jobs", jobs)
-            execute(made, world.attempt())
+            execute(made, task_context(world=world).context)
         counts[kind] = len(jobs.jobs)
     assert counts == {Wrapped: 1, ProviderOperator: 2}
 
@@ -226,13 +234,13 @@ def test_what_a_result_hook_pushes_is_pushed_by_the_attempt_after_the_one_that_w
     class WrappedPushing(ResumableJobMixin, Pushing):
         pass
 
-    world, jobs = World(), CancellableJobs(active_for=0)
+    world, jobs = World(), numbered()
     pushed: list[list[Any]] = []
     for _ in range(2):
         made = WrappedPushing(task_id="batch")
         object.__setattr__(made, "jobs", jobs)
         pushed.append([])
-        assert execute(made, {**world.attempt(), "pushed": pushed[-1]}) == "batch 0"
+        assert execute(made, {**task_context(world=world).context, "pushed": pushed[-1]}) == "batch 0"
     assert len(jobs.jobs) == 1
     assert pushed[1] == [("status", 0), ("app_id", 0)]
 
@@ -247,8 +255,8 @@ class WrappedTwice(CompanyMixin, ProviderOperator):
 
 def test_a_class_in_between_hides_no_hook_of_the_operator() -> None:
     made = WrappedTwice(task_id="batch")
-    object.__setattr__(made, "jobs", CancellableJobs(active_for=0))
-    assert execute(made, World().attempt()) == "batch 0"
+    object.__setattr__(made, "jobs", numbered())
+    assert execute(made, task_context().context) == "batch 0"
     assert made.waited == 1
 
 
@@ -265,7 +273,7 @@ def test_declarations_may_be_properties_and_methods() -> None:
 
     from airflow_resume.jobs.protocol import JobSystem
 
-    made = operator(Declaring, CancellableJobs())
+    made = operator(Declaring, numbered())
     system = JobSystem(OperatorJobs(made, {}))  # type: ignore[arg-type]
     assert system.is_idempotent is False
     object.__setattr__(made, "get_job_status", lambda _id, _context: dict[str, str]()["gone"])
@@ -273,4 +281,4 @@ def test_declarations_may_be_properties_and_methods() -> None:
 
 
 def test_not_durable_needs_no_store() -> None:
-    assert execute(operator(FindingTrain, CancellableJobs(active_for=0), durable=False), {})["job"] == 0
+    assert execute(operator(FindingTrain, numbered(), durable=False), {})["job"] == 0

@@ -7,6 +7,7 @@ channel, is repeated while the API server is away, and fails by one of our names
 from __future__ import annotations
 
 import copy
+import inspect
 import logging
 import time
 import traceback
@@ -97,19 +98,21 @@ def open_task_store(context: AnyContext | None = None, store: StateStore | None 
 
     Args:
         context: of the task; by default that of the running one.
-        store: used instead of the task's. With it there need not be a task at all.
+        store: used instead of the task's. With it there need not be a task at all. One of Airflow's accessors, or a
+            stand-in for one, is wrapped as the task's own is.
 
     Raises:
         NoStateStoreError: neither a store nor a task.
     """
+    given = None if store is None else _wrapped(store, refused=SupersededError)
     if context is None:
         try:
             context = current_context()
         except NoStateStoreError:
-            if store is None:
+            if given is None:
                 raise
-            return store, Attempt()
-    return task_store(context) if store is None else store, current_attempt(context)
+            return given, Attempt()
+    return task_store(context) if given is None else given, current_attempt(context)
 
 
 def task_store(context: AnyContext) -> StateStore:
@@ -124,7 +127,7 @@ def task_store(context: AnyContext) -> StateStore:
             "This context has no task_state_store: airflow-resume needs a task on Airflow 3.3 or newer."
             " Elsewhere, pass `store=`."
         )
-    return _wrapped(accessor, refused=SupersededError, keep_for_ever=True)
+    return _wrapped(accessor, refused=SupersededError)
 
 
 def asset_store(context: AnyContext, asset: Asset) -> StateStore:
@@ -141,25 +144,30 @@ def asset_store(context: AnyContext, asset: Asset) -> StateStore:
             f"The task does not declare the asset {asset.name!r}. Give it both `inlets=[...]` and"
             f" `outlets=[...]` with that asset (in both, so that its state outlives a missing Dag file)."
         ) from error
-    return _wrapped(accessor, refused=AssetInactiveError, keep_for_ever=False)
+    return _wrapped(accessor, refused=AssetInactiveError)
 
 
-def _wrapped(accessor: Any, *, refused: type[Exception], keep_for_ever: bool) -> StateStore:
+def _wrapped(accessor: Any, *, refused: type[Exception]) -> StateStore:
     """Airflow's own accessors and stand-ins for them are wrapped; any other store is already one of ours."""
-    options = _never_expire() if keep_for_ever else {}
     if isinstance(accessor, AccessorStandIn):
+        options = _keep_for_ever(accessor)
         return AirflowStore(
             accessor=accessor, refused=refused, options=options, find_channel=InlineChannel, sleep=accessor.sleep
         )
     if not type(accessor).__module__.startswith("airflow.sdk."):
         return accessor  # type: ignore[no-any-return]
-    return AirflowStore(accessor=accessor, refused=refused, options=options)
+    return AirflowStore(accessor=accessor, refused=refused, options=_keep_for_ever(accessor))
 
 
-def _never_expire() -> Mapping[str, Any]:
+def _keep_for_ever(accessor: Any) -> Mapping[str, Any]:
+    """What `set` is told so that a value stays; the state of an asset stays anyway."""
     from airflow.sdk.execution_time.context import NEVER_EXPIRE
 
-    return {"retention": NEVER_EXPIRE}
+    return {"retention": NEVER_EXPIRE} if _knows_retention(type(accessor)) else {}
+
+
+def _knows_retention(kind: type[Any]) -> bool:
+    return "retention" in inspect.signature(kind.set).parameters
 
 
 def _wait(seconds: float) -> None:

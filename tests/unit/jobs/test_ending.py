@@ -113,7 +113,7 @@ class KilledJobs(FakeJobs):
             event, self.event = self.event, lambda: None  # type: ignore[method-assign]
             event()
 
-    def submit(self, token: str | None = None, /) -> str:
+    def submit(self, token: str | None = None, /) -> Any:
         submitted = super().submit(token)
         self._happens("submit")
         return submitted
@@ -251,7 +251,7 @@ def test_a_job_that_cannot_be_cancelled_is_named(caplog: pytest.LogCaptureFixtur
 
 def test_a_kill_before_anything_is_submitted_submits_nothing() -> None:
     class Slow(KilledJobs):
-        def find(self, token: str, /) -> str | None:
+        def find(self, token: str, /) -> Any:
             self._happens("find")
             return super().find(token)
 

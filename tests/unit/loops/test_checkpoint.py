@@ -1,14 +1,13 @@
 from __future__ import annotations
 
 import logging
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta, timezone
 from itertools import pairwise
 from typing import Any
 
 import pytest
-from crashing import DiedError, Life, Store, World, explore, run_until_done
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -28,6 +27,10 @@ from airflow_resume.errors import (
 )
 from airflow_resume.loops import Batches, Checkpoint, CursorToken, Page
 from airflow_resume.store import MemoryStore
+from airflow_resume.testing import CrashWorld, FakeTaskStore, TaskAttempt, World, explore_crashes, task_context
+from airflow_resume.testing.oracles import each_effect_at_least_once, same_result
+from airflow_resume.testing.outcome import Outcome, Tries
+from airflow_resume.testing.points import CrashKind
 
 KEY = "resume.loop.l"
 
@@ -64,13 +67,33 @@ def at_every_ack(loop: Checkpoint[Any]) -> Checkpoint[Any]:
 # --- every crash ----------------------------------------------------------------------------------------------
 
 
-def delivering(make_source: Callable[[int], Any], count: int, **options: Any) -> Callable[[World, Any], None]:
-    def attempt(world: World, context: Any) -> None:
-        for element in at_every_ack(checkpoint(make_source(count), name="l", context=context, **options)):
-            with world.life.effect(f"load {number_of(element)}"):
-                world.events.append({"n": number_of(element), "try": world.try_number})
+def a_task() -> CrashWorld:
+    """A task, and where its elements are loaded: in which attempt, and which one."""
+    return CrashWorld(airflow=World(), loaded=[])
+
+
+def try_of(world: CrashWorld) -> TaskAttempt:
+    """The next attempt of the task."""
+    return task_context(world=world.airflow)
+
+
+def delivering(make_source: Callable[[int], Any], count: int, **options: Any) -> Callable[[CrashWorld], int]:
+    def attempt(world: CrashWorld) -> int:
+        context = try_of(world).context
+        loop = at_every_ack(checkpoint(make_source(count), name="l", context=context, **options))
+        for element in loop:
+            loop.state["sum"] = loop.state.get("sum", 0) + number_of(element)
+            with world.effect(f"load {number_of(element)}"):
+                world.loaded.append((world.attempt, number_of(element)))
+        return int(loop.state.get("sum", 0))
 
     return attempt
+
+
+def run_until_done(world: CrashWorld, attempt: Callable[[CrashWorld], Any], ways: dict[int, CrashKind]) -> Any:
+    """What the attempt returns in the end, when it crashes at these points, as far as it comes to them."""
+    world.points.armed = ways
+    return Tries(attempt=attempt, most=8, retry_on=(), forked=False).run(world)
 
 
 @pytest.mark.parametrize("durability", ["sync", "async", "exit"])
@@ -78,53 +101,60 @@ def delivering(make_source: Callable[[int], Any], count: int, **options: Any) ->
 def test_no_element_is_lost_whenever_the_attempts_die(source: str, durability: str) -> None:
     count = 3
 
-    def oracle(world: World, _result: object) -> None:
-        delivered = [event["n"] for event in world.events]
-        assert set(delivered) == set(range(count))
-        for tried in {event["try"] for event in world.events}:
-            within = [event["n"] for event in world.events if event["try"] == tried]
+    def in_order_and_done(outcome: Outcome[CrashWorld]) -> None:
+        loaded = outcome.world.loaded
+        assert {number for _, number in loaded} == set(range(count))
+        for tried in {attempt for attempt, _ in loaded}:
+            within = [number for attempt, number in loaded if attempt == tried]
             assert within == sorted(within), "order is kept"
         if durability == "sync":
-            deaths = world.life.trace.count("died")
-            assert len(delivered) - count <= deaths, "only the element in hand is delivered again"
-        assert world.task_values[KEY]["done"] is True
-        assert world.task_values[KEY]["n"] == count
+            assert len(loaded) - count <= outcome.crashes, "only the element in hand is delivered again"
+        record: Any = try_of(outcome.world).task_store.values[KEY]
+        assert (record["done"], record["n"]) == (True, count)
 
-    attempt = delivering(SOURCES[source], count, durability=durability, interval=timedelta(0))
-    double = source == "tokens"  # tests/crashes has the pairs of all
-    assert explore(World, attempt, oracle, double=double) >= 10
+    report = explore_crashes(
+        delivering(SOURCES[source], count, durability=durability, interval=timedelta(0)),
+        oracle=[each_effect_at_least_once, in_order_and_done, same_result],
+        world=a_task,
+        max_pairs=20,  # tests/crashes has more
+    )
+    assert report.ways - report.pairs > len(report.points) >= 12
+    assert report.pairs > 10
+
+
+crashes = st.dictionaries(st.integers(1, 60), st.sampled_from(["crash"]), max_size=4)
 
 
 @given(
     count=st.integers(0, 12),
-    deaths=st.sets(st.integers(1, 60), max_size=4),
+    ways=crashes,
     durability=st.sampled_from(["sync", "async", "exit"]),
     source=st.sampled_from(sorted(SOURCES)),
 )
 @settings(max_examples=60, deadline=None)
 def test_the_union_of_what_is_delivered_is_the_input(
-    count: int, deaths: set[int], durability: Any, source: str
+    count: int, ways: dict[int, CrashKind], durability: Any, source: str
 ) -> None:
-    world = World(life=Life(armed=deaths))
+    world = a_task()
     count = max(count, 1) if source == "tokens" else count
-    run_until_done(world, delivering(SOURCES[source], count, durability=durability, interval=timedelta(0)))
-    assert {event["n"] for event in world.events} == set(range(count))
+    run_until_done(world, delivering(SOURCES[source], count, durability=durability, interval=timedelta(0)), ways)
+    assert {number for _, number in world.loaded} == set(range(count))
 
 
-@given(deaths=st.sets(st.integers(1, 40), min_size=1, max_size=3))
+@given(ways=crashes)
 @settings(max_examples=40, deadline=None)
-def test_the_state_is_that_of_the_elements_before_the_position(deaths: set[int]) -> None:
+def test_the_state_is_that_of_the_elements_before_the_position(ways: dict[int, CrashKind]) -> None:
     """`state` and position are one write, so a sum kept in the state counts every element once."""
-    world = World(life=Life(armed=deaths))
 
-    def attempt(world: World, context: Any) -> int:
-        with checkpoint(range(6), name="l", durability="sync", context=context) as loop:
+    def attempt(world: CrashWorld) -> int:
+        with checkpoint(range(6), name="l", durability="sync", context=try_of(world).context) as loop:
             for number in loop:
                 loop.state["sum"] = loop.state.get("sum", 0) + number
-                world.life.point("load")
+                with world.effect(f"load {number}"):
+                    pass
             return int(loop.state["sum"])
 
-    assert run_until_done(world, attempt) == 15
+    assert run_until_done(a_task(), attempt, ways) == 15
 
 
 # --- leaving --------------------------------------------------------------------------------------------------
@@ -165,7 +195,8 @@ def test_leaving_in_any_way_saves_what_is_acked_and_not_the_element_in_hand(
             leave(loop)
     else:
         leave(loop)
-    assert store.values[KEY]["pos"] == 2  # type: ignore[index, call-overload]
+    record: Any = store.values[KEY]
+    assert record["pos"] == 2  # type: ignore[index, call-overload]
     assert list(checkpoint(range(5), name="l", store=store)) == [2, 3, 4]
 
 
@@ -210,7 +241,7 @@ def test_what_the_body_of_the_element_in_hand_did_to_the_state_is_not_saved() ->
 
 
 def test_a_flush_that_fails_never_replaces_the_error_of_the_body(caplog: pytest.LogCaptureFixture) -> None:
-    store = Store({})
+    store = FakeTaskStore()
 
     class BodyError(Exception):
         pass
@@ -226,72 +257,81 @@ def test_a_flush_that_fails_never_replaces_the_error_of_the_body(caplog: pytest.
 # --- store calls ----------------------------------------------------------------------------------------------
 
 
+def calls(store: FakeTaskStore) -> dict[str, int]:
+    """How often each was called."""
+    return Counter(operation.name for operation in store.log)
+
+
 @pytest.mark.parametrize("count", [1, 100, 10_000])
 def test_opening_costs_two_calls_and_finishing_one_however_many_elements(count: int) -> None:
-    store = Store({})
+    store = FakeTaskStore()
     for _ in checkpoint(range(count), name="l", interval=timedelta(hours=1), context={"task_state_store": store}):
         pass
-    assert (store.reads, len(store.writes)) == (1, 2)
+    assert calls(store) == {"get": 1, "set": 2}
 
 
 def test_sync_writes_once_an_element() -> None:
-    store = Store({})
+    store = FakeTaskStore()
     for _ in checkpoint(range(10), name="l", durability="sync", context={"task_state_store": store}):
         pass
-    assert len(store.writes) == 1 + 10 + 1
+    assert calls(store)["set"] == 1 + 10 + 1
 
 
 def test_async_writes_at_most_once_an_interval() -> None:
-    store, seconds = Store({}), iter(range(10_000))
+    store, seconds = FakeTaskStore(), iter(range(10_000))
     loop = checkpoint(range(100), name="l", interval=timedelta(seconds=40), context={"task_state_store": store})
     loop._monotonic = lambda: float(next(seconds))
     for _ in loop:
         pass
-    assert 3 <= len(store.writes) <= 8
+    assert 3 <= calls(store)["set"] <= 8
 
 
 def test_a_record_is_small_and_readable() -> None:
-    store = Store({})
+    store = FakeTaskStore()
     for _ in checkpoint(range(100_000), name="l", interval=timedelta(0), context={"task_state_store": store}):
         pass
-    assert len(str(store.values[KEY])) < 400
-    assert store.values[KEY]["n"] == 100_000
+    record: Any = store.values[KEY]
+    assert len(str(record)) < 400
+    assert record["n"] == 100_000
 
 
 # --- opening --------------------------------------------------------------------------------------------------
 
 
-def half(world: World, **options: Any) -> None:
-    for number in checkpoint(range(6), name="l", context=world.attempt(), **options):
+def rest(attempt: TaskAttempt, source: Any = range(6), **options: Any) -> list[Any]:
+    """What the attempt is given."""
+    return list(checkpoint(source, name="l", context=attempt.context, **options))
+
+
+def half_done(**options: Any) -> TaskAttempt:
+    """An attempt that left three elements of six."""
+    first = task_context()
+    for number in checkpoint(range(6), name="l", context=first.context, **options):
         if number == 3:
             break
+    return first
 
 
 def test_a_cleared_task_starts_over_and_a_retry_goes_on() -> None:
-    world = World()
-    half(world)
-    assert list(checkpoint(range(6), name="l", context=world.attempt())) == [3, 4, 5]
-    world.clear()
-    assert list(checkpoint(range(6), name="l", context=world.attempt())) == [0, 1, 2, 3, 4, 5]
-    world.clear()
-    assert list(checkpoint(range(6), name="l", on_clear="resume", context=world.attempt())) == []
+    second = half_done().retry()
+    assert rest(second) == [3, 4, 5]
+    cleared = second.clear()
+    assert rest(cleared) == [0, 1, 2, 3, 4, 5]
+    assert rest(cleared.clear(), on_clear="resume") == []
 
 
 def test_a_change_is_named_and_follows_the_policy(caplog: pytest.LogCaptureFixture) -> None:
-    world = World()
-    half(world, fingerprint={"bucket": "a", "day": 1})
-    before = dict(world.task_values)
+    first = half_done(fingerprint={"bucket": "a", "day": 1})
+    before = first.task_store.values
     changed = {"bucket": "b", "day": 1}
+    second = first.retry()
     with pytest.raises(SourceChangedError, match=r"changed: bucket\. Nothing was touched"):
-        list(checkpoint(range(6), name="l", fingerprint=changed, on_change="fail", context=world.attempt()))
-    assert world.task_values == before
-    assert list(checkpoint(range(6), name="l", fingerprint=changed, on_change="resume", context=world.attempt())) == [
-        3,
-        4,
-        5,
-    ]
+        rest(second, fingerprint=changed, on_change="fail")
+    assert second.task_store.values == before
+    third = second.retry()
+    assert rest(third, fingerprint=changed, on_change="resume") == [3, 4, 5]
     with caplog.at_level(logging.INFO):
-        assert list(checkpoint(pages(2), name="l", context=world.attempt())) == [Page([0], "0b1"), Page([1])]
+        assert rest(third.retry(), pages(2)) == [Page([0], "0b1"), Page([1])]
     assert "start over, as the source changed (source, bucket, day)" in caplog.text
 
 
@@ -313,10 +353,9 @@ def test_a_listing_that_shrank_is_named() -> None:
 
 
 def test_the_log_says_where_the_loop_goes_on(caplog: pytest.LogCaptureFixture) -> None:
-    world = World()
-    half(world)
+    first = half_done()
     with caplog.at_level(logging.INFO):
-        list(checkpoint(range(6), name="l", context=world.attempt()))
+        rest(first.retry())
     assert "try 2: resume; 3 of 6 elements done" in caplog.text
 
 
@@ -324,14 +363,15 @@ def test_the_log_says_where_the_loop_goes_on(caplog: pytest.LogCaptureFixture) -
 
 
 def test_a_replaced_attempt_delivers_nothing() -> None:
-    store = Store({}, replaced=True)
+    store = FakeTaskStore()
+    store.replaced = True
     with pytest.raises(SupersededError):
         list(checkpoint(range(3), name="l", context={"task_state_store": store}))
 
 
 @pytest.mark.parametrize("durability", ["sync", "async"])
 def test_an_attempt_that_is_replaced_in_the_middle_delivers_nothing_more(durability: Any) -> None:
-    store, delivered = Store({}), []
+    store, delivered = FakeTaskStore(), list[int]()
     loop = at_every_ack(
         checkpoint(
             range(9), name="l", durability=durability, interval=timedelta(0), context={"task_state_store": store}
@@ -342,7 +382,8 @@ def test_an_attempt_that_is_replaced_in_the_middle_delivers_nothing_more(durabil
             delivered.append(number)
             store.replaced = number >= 2
     assert delivered in ([0, 1, 2], [0, 1, 2, 3])
-    assert store.values[KEY]["pos"] == 2
+    record: Any = store.values[KEY]
+    assert record["pos"] == 2
 
 
 class AwayStore(MemoryStore):
@@ -447,22 +488,20 @@ def test_the_element_needs_an_open_loop() -> None:
 
 
 def test_an_element_has_the_same_id_in_every_attempt_and_no_other_has_it() -> None:
-    world = World()
     seen: list[tuple[int, str]] = []
 
-    def attempt(*, stop: int) -> None:
-        with checkpoint(range(4), name="l", durability="exit", context=world.attempt()) as loop:
+    def attempt(world: CrashWorld) -> None:
+        with checkpoint(range(4), name="l", durability="exit", context=try_of(world).context) as loop:
             for number in loop:
                 seen.append((number, loop.element.id))
-                if number == stop:
-                    world.life.armed = {world.life.count + 1}
-                    world.life.point("killed")
+                with world.effect(f"load {number}"):
+                    pass
 
-    for stop in (2, 3):
-        with pytest.raises(DiedError):
-            attempt(stop=stop)
+    world = a_task()
+    run_until_done(world, attempt, {9: "crash", 20: "crash"})
+    assert [str(world.points.passed[number - 1]) for number in world.points.fired] == ["before load 2", "before load 3"]
     ids = dict(seen)
-    assert len(seen) == 7
+    assert len(seen) == 3 + 4 + 4
     assert len(set(ids.values())) == 4
     assert set(seen) == set(ids.items())
 
@@ -486,7 +525,7 @@ def test_batches_are_lists_of_a_size_and_the_size_may_change_between_attempts() 
 @pytest.mark.parametrize("durability", ["async", "exit"])
 def test_a_refused_write_is_raised_at_the_end_of_the_with_also_after_a_break(durability: Any) -> None:
     """Else a replaced attempt would go on behind the loop."""
-    store = Store({})
+    store = FakeTaskStore()
     with (
         pytest.raises(SupersededError),
         checkpoint(range(5), name="l", durability=durability, context={"task_state_store": store}) as loop,
@@ -515,14 +554,14 @@ def test_a_store_that_is_slow_never_has_more_than_max_uncommitted_waiting() -> N
 
 
 def test_a_name_used_twice_in_one_attempt_is_an_error_and_not_the_first_loops_position() -> None:
-    context = World().attempt()
+    context = task_context().context
     list(checkpoint(["a1", "a2"], name="l", context=context))
     with pytest.raises(NameInUseError, match=r"name=f'orders-\{table\}'"):
         list(checkpoint(["b1", "b2", "b3"], name="l", context=context))
 
 
 def test_a_loop_left_by_an_error_may_be_taken_up_in_the_same_attempt() -> None:
-    context = World().attempt()
+    context = task_context().context
     leave_by_error(checkpoint(range(4), name="l", context=context))
     assert list(checkpoint(range(4), name="l", context=context)) == [2, 3]
 

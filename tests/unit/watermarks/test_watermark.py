@@ -3,16 +3,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections import defaultdict
 from datetime import datetime, timedelta, timezone
-from types import SimpleNamespace
 from typing import Any
 
 import pendulum
 import pytest
 from airflow.sdk import Asset, task
 from airflow.sdk.exceptions import AirflowSkipException
-from crashing import World
 
 from airflow_resume import watermark
 from airflow_resume.errors import (
@@ -26,6 +23,9 @@ from airflow_resume.errors import (
     WatermarkChangedError,
     WatermarkLostError,
 )
+from airflow_resume.testing import CrashWorld, TaskAttempt, World, explore_crashes, task_context
+from airflow_resume.testing.oracles import each_effect_at_least_once, mark_never_decreases, same_result
+from airflow_resume.testing.outcome import Outcome as CrashOutcome
 from airflow_resume.watermarks import Window
 from airflow_resume.watermarks.commit import Outcome
 
@@ -52,146 +52,170 @@ def orders(clock: Clock, **options: Any) -> Any:
     return watermark(ORDERS, initial=START, now=clock, **options)
 
 
-def context_of(world: World) -> dict[str, Any]:
-    """An attempt, with the asset events that Airflow would have."""
-    context = world.attempt()
-    context["outlet_events"] = defaultdict(lambda: SimpleNamespace(extra={}))
-    context["inlet_events"] = {ORDERS: [SimpleNamespace(extra=extra) for extra in world.events]}
-    return context
+def a_try(**options: Any) -> TaskAttempt:
+    """The first attempt of a task that loads the orders."""
+    return task_context(assets=[ORDERS], **options)
 
 
-def run(world: World, mark: Any) -> Window:
-    """An attempt that succeeds."""
-    context = context_of(world)
-    with mark.open(context) as window:
+def run(attempt: TaskAttempt, mark: Any) -> Window:
+    """Let the attempt succeed."""
+    with mark.open(attempt.context) as window:
         pass
-    if extra := context["outlet_events"][ORDERS].extra:
-        world.events.append(extra)
+    attempt.succeed()
     return window  # type: ignore[no-any-return]
+
+
+def marks(attempt: TaskAttempt) -> dict[str, Any]:
+    """What is kept with the asset."""
+    return attempt.asset_stores[ORDERS].values
+
+
+# --- every crash ----------------------------------------------------------------------------------------------
+
+
+def two_runs() -> CrashWorld:
+    world = CrashWorld(airflow=World(), clock=Clock(4), loaded=set())
+    world.airflow.know([ORDERS])
+    rows = world.airflow.assets["orders"].rows
+    world.follow(lambda: rows.values_by_key().get(MARK, {}).get("at"))  # type: ignore[union-attr]
+    return world
+
+
+def load_two_runs(world: CrashWorld) -> list[int]:
+    """One run and, when it has succeeded, another an hour later."""
+    while True:
+        attempt = a_try(world=world.airflow, run_id=f"run {world.clock.hour}")
+        with orders(world.clock).open(attempt.context) as window:
+            for hour in range((window.start - START) // timedelta(hours=1), (window.end - START) // timedelta(hours=1)):
+                with world.effect(f"load {hour}"):
+                    world.loaded.add(hour)
+        attempt.succeed()
+        if world.clock.hour == 5:
+            return sorted(world.loaded)
+        world.clock.hour += 1
+
+
+def everything_is_loaded(outcome: CrashOutcome[CrashWorld]) -> None:
+    assert outcome.result == list(range(5))
+    assert outcome.marks[-1] == at(5).isoformat()
+
+
+def test_no_hour_is_skipped_and_the_mark_never_goes_back_whenever_the_attempts_die() -> None:
+    oracles = [everything_is_loaded, each_effect_at_least_once, mark_never_decreases, same_result]
+    report = explore_crashes(load_two_runs, oracle=oracles, world=two_runs, max_pairs=100)  # tests/crashes has more
+    assert report.ways - report.pairs > len(report.points) > 40
+    assert report.pairs > 50
 
 
 # --- windows --------------------------------------------------------------------------------------------------
 
 
 def test_a_run_loads_what_is_new_since_the_last_one() -> None:
-    world, clock = World(), Clock(5)
+    attempt, clock = a_try(), Clock(5)
     mark = orders(clock, delay=timedelta(hours=1))
-    first = run(world, mark)
+    first = run(attempt, mark)
     assert (first.start, first.end, first.is_initial) == (at(0), at(4), True)
-    world.next_run("second")
     clock.hour = 9
-    second = run(world, mark)
+    second = run(attempt.next_run(), mark)
     assert (second.start, second.end, second.is_initial) == (at(4), at(8), False)
-    assert world.asset_values[MARK]["at"] == at(8).isoformat()
-    assert [line["to"] for line in world.asset_values[MARK]["history"]] == [at(4).isoformat(), at(8).isoformat()]
+    assert marks(attempt)[MARK]["at"] == at(8).isoformat()
+    assert [line["to"] for line in marks(attempt)[MARK]["history"]] == [at(4).isoformat(), at(8).isoformat()]
 
 
 def test_a_retry_loads_the_same_window_although_time_has_passed() -> None:
-    world, clock = World(), Clock(5)
-    with pytest.raises(KeyError), orders(clock).open(context_of(world)):
+    first, clock = a_try(), Clock(5)
+    with pytest.raises(KeyError), orders(clock).open(first.context):
         raise KeyError
     clock.hour = 9
-    window = run(world, orders(clock))
+    window = run(first.retry(), orders(clock))
     assert (window.start, window.end, window.is_retry) == (at(0), at(5), True)
-    assert world.asset_values[MARK]["at"] == at(5).isoformat()
+    assert marks(first)[MARK]["at"] == at(5).isoformat()
 
 
 def test_a_cleared_run_loads_its_own_window_again_and_leaves_the_mark() -> None:
-    world, clock = World(), Clock(5)
-    run(world, orders(clock))
-    old, old_tries = world.task_values, world.try_number
-    world.next_run("second")
+    first, clock = a_try(), Clock(5)
+    run(first, orders(clock))
     clock.hour = 9
-    run(world, orders(clock))
-    world.task_values, world.try_number = old, old_tries
-    world.clear()
-    window = run(world, orders(clock))
+    run(first.next_run(), orders(clock))
+    window = run(first.clear(), orders(clock))
     assert (window.start, window.end, window.is_replay) == (at(0), at(5), True)
-    assert world.asset_values[MARK]["at"] == at(9).isoformat()
+    assert marks(first)[MARK]["at"] == at(9).isoformat()
 
 
 def test_lookback_widens_the_reading_and_never_moves_the_mark_back() -> None:
-    world, clock = World(), Clock(5)
+    first, clock = a_try(), Clock(5)
     mark = orders(clock, lookback=timedelta(hours=2))
-    assert run(world, mark).start == at(0)
-    world.next_run("second")
+    assert run(first, mark).start == at(0)
     clock.hour = 6
-    assert (run(world, mark).start, world.asset_values[MARK]["at"]) == (at(3), at(6).isoformat())
+    assert (run(first.next_run(), mark).start, marks(first)[MARK]["at"]) == (at(3), at(6).isoformat())
 
 
 def test_lookback_never_reads_before_the_start() -> None:
-    world, clock = World(), Clock(5)
+    first, clock = a_try(), Clock(5)
     mark = orders(clock, lookback=timedelta(days=2))
-    run(world, mark)
-    world.next_run("second")
+    run(first, mark)
     clock.hour = 6
-    assert run(world, mark).start == at(0)
+    assert run(first.next_run(), mark).start == at(0)
 
 
 @pytest.mark.parametrize("hour", [0, -1])
 def test_nothing_new_commits_nothing(hour: int) -> None:
-    world, clock = World(), Clock(hour)
-    assert run(world, orders(clock)).empty
-    assert world.task_values[WINDOW]["state"] == "claimed"
-    assert world.asset_values[MARK]["at"] == at(0).isoformat()
+    first, clock = a_try(), Clock(hour)
+    assert run(first, orders(clock)).empty
+    assert first.task_store.values[WINDOW]["state"] == "claimed"  # type: ignore[index, call-overload]
+    assert marks(first)[MARK]["at"] == at(0).isoformat()
     with pytest.raises(AirflowSkipException):
-        run(world, orders(clock, when_empty="skip"))
+        run(first.retry(), orders(clock, when_empty="skip"))
 
 
 def test_a_failing_body_moves_nothing() -> None:
-    world = World()
-    with pytest.raises(KeyError), orders(Clock(5)).open(context_of(world)):
+    first = a_try()
+    with pytest.raises(KeyError), orders(Clock(5)).open(first.context):
         raise KeyError
-    assert world.asset_values[MARK]["at"] == at(0).isoformat()
-    assert world.task_values[WINDOW]["state"] == "pending"
+    assert marks(first)[MARK]["at"] == at(0).isoformat()
+    assert first.task_store.values[WINDOW]["state"] == "pending"  # type: ignore[index, call-overload]
 
 
 # --- races and old attempts -----------------------------------------------------------------------------------
 
 
 def test_a_slow_older_run_never_moves_the_mark_back() -> None:
-    world, clock = World(), Clock(5)
-    mark, slow = orders(clock), context_of(world)
-    window = mark.begin(slow)
-    world.next_run("second")
+    slow, clock = a_try(), Clock(5)
+    mark = orders(clock)
+    window = mark.begin(slow.context)
     clock.hour = 9
-    run(world, mark)
-    assert mark.commit(slow, window) is Outcome.NOOP
-    assert world.asset_values[MARK]["at"] == at(9).isoformat()
+    run(slow.next_run(), mark)
+    assert mark.commit(slow.context, window) is Outcome.NOOP
+    assert marks(slow)[MARK]["at"] == at(9).isoformat()
 
 
 def test_a_record_made_anew_fences_the_runs_from_before(caplog: pytest.LogCaptureFixture) -> None:
-    world, clock = World(), Clock(5)
-    mark, slow = orders(clock), context_of(world)
-    window = mark.begin(slow)
-    del world.asset_values[MARK]
-    assert mark.commit(slow, window) is Outcome.FENCED
-    assert MARK not in world.asset_values
-    world.next_run("second")
-    mark.begin(context_of(world))
-    assert mark.commit(slow, window) is Outcome.FENCED
-    assert world.asset_values[MARK]["at"] == at(0).isoformat()
+    slow, mark = a_try(), orders(Clock(5))
+    window = mark.begin(slow.context)
+    slow.asset_stores.delete(MARK)
+    assert mark.commit(slow.context, window) is Outcome.FENCED
+    assert MARK not in marks(slow)
+    mark.begin(slow.next_run().context)
+    assert mark.commit(slow.context, window) is Outcome.FENCED
+    assert marks(slow)[MARK]["at"] == at(0).isoformat()
     assert "fenced" in caplog.text
 
 
 def test_a_replaced_attempt_does_not_touch_the_mark() -> None:
-    world, mark = World(), orders(Clock(5))
-    context = context_of(world)
-    window = mark.begin(context)
-    context["task_state_store"].replaced = True
-    before = dict(world.asset_values)
+    first, mark = a_try(), orders(Clock(5))
+    window = mark.begin(first.context)
+    first.supersede()
+    before = marks(first)
     with pytest.raises(SupersededError):
-        mark.commit(context, window)
-    assert world.asset_values == before
+        mark.commit(first.context, window)
+    assert marks(first) == before
 
 
 def test_a_write_that_another_run_overwrote_is_merged_again() -> None:
-    world, clock = World(), Clock(5)
-    mark = orders(clock)
-    context = context_of(world)
-    window = mark.begin(context)
-    store = context["asset_state_store"][ORDERS]
-    lost = dict(world.asset_values[MARK])
+    attempt, mark = a_try(), orders(Clock(5))
+    window = mark.begin(attempt.context)
+    store = attempt.asset_stores[ORDERS]
+    lost = marks(attempt)[MARK]
     set_value = store.set
     overwritten: list[Any] = []
 
@@ -201,9 +225,10 @@ def test_a_write_that_another_run_overwrote_is_merged_again() -> None:
             overwritten.append(value)
             set_value(key, lost)
 
-    store.set = overwritten_once
-    assert mark.commit(context, window) is Outcome.ADVANCED
-    assert world.asset_values[MARK]["at"] == at(5).isoformat()
+    store.set = overwritten_once  # type: ignore[method-assign]
+    assert mark.commit(attempt.context, window) is Outcome.ADVANCED
+    assert overwritten
+    assert marks(attempt)[MARK]["at"] == at(5).isoformat()
 
 
 # --- a mark that is missing or not ours -----------------------------------------------------------------------
@@ -211,35 +236,35 @@ def test_a_write_that_another_run_overwrote_is_merged_again() -> None:
 
 @pytest.mark.parametrize(("on_missing", "start"), [("recover", 5), ("initial", 0)])
 def test_a_lost_mark_is_noticed_and_follows_the_policy(on_missing: str, start: int) -> None:
-    world, clock = World(), Clock(5)
-    run(world, orders(clock))
-    world.asset_values.clear()
-    world.next_run("second")
+    first, clock = a_try(), Clock(5)
+    run(first, orders(clock))
+    first.asset_stores.clear()
+    second = first.next_run()
     clock.hour = 9
     with pytest.raises(WatermarkLostError, match=r"stood at 2026-01-01T05:00:00\+00:00.*on_missing='recover'"):
-        run(world, orders(clock))
-    assert world.asset_values == {}
-    assert run(world, orders(clock, on_missing=on_missing)).start == at(start)
+        run(second, orders(clock))
+    assert marks(first) == {}
+    assert run(second.retry(), orders(clock, on_missing=on_missing)).start == at(start)
 
 
 def test_a_mark_of_another_type_is_refused() -> None:
-    world = World()
-    world.asset_values[MARK] = {"v": 1, "key": MARK, "type": "int", "at": "5", "epoch": "e"}
+    first = a_try()
+    first.asset_stores.set(MARK, {"v": 1, "key": MARK, "type": "int", "at": "5", "epoch": "e"})
     with pytest.raises(WatermarkChangedError, match=r"type 'int'.*type 'datetime'.*another name"):
-        run(world, orders(Clock(5)))
+        run(first, orders(Clock(5)))
 
 
 def test_a_record_of_a_newer_version_stops_before_the_body() -> None:
-    world = World()
-    world.asset_values[MARK] = {"v": 2, "key": MARK}
-    with pytest.raises(UnreadableRecordError, match="newer version"), orders(Clock(5)).open(context_of(world)):
+    first = a_try()
+    first.asset_stores.set(MARK, {"v": 2, "key": MARK})
+    with pytest.raises(UnreadableRecordError, match="newer version"), orders(Clock(5)).open(first.context):
         raise AssertionError
-    assert world.task_values == {}
+    assert first.task_store.values == {}
 
 
 def test_an_asset_that_is_not_declared_stops_before_the_body() -> None:
-    context = context_of(World())
-    del context["asset_state_store"]
+    context = task_context().context
+    assert "asset_state_store" not in context
     with pytest.raises(AssetNotDeclaredError, match="inlets"), orders(Clock(5)).open(context):
         raise AssertionError
 
@@ -264,17 +289,17 @@ def test_an_initial_value_that_is_no_point_in_time_is_refused_at_the_call(initia
 @pytest.mark.parametrize("now", [datetime(2026, 1, 1), 5, "soon"])  # noqa: DTZ001
 def test_a_clock_that_gives_no_point_in_time_stops_before_the_body(now: Any) -> None:
     mark = watermark(ORDERS, initial=START, now=lambda: now)
-    with pytest.raises(CursorTypeError, match=r"now\(\)"), mark.open(context_of(World())):
+    with pytest.raises(CursorTypeError, match=r"now\(\)"), mark.open(a_try().context):
         raise AssertionError
 
 
 def test_microseconds_offsets_and_the_epoch_are_exact() -> None:
     end = datetime(2026, 10, 25, 2, 30, 0, 123457, tzinfo=timezone(timedelta(hours=2)))
     mark = watermark(ORDERS, initial="1970-01-01T00:00:00Z", now=lambda: end)
-    world = World()
-    window = run(world, mark)
+    first = a_try()
+    window = run(first, mark)
     assert (window.start.timestamp(), window.end) == (0.0, end)
-    assert world.asset_values[MARK]["at"] == "2026-10-25T00:30:00.123457+00:00"
+    assert marks(first)[MARK]["at"] == "2026-10-25T00:30:00.123457+00:00"
 
 
 @pytest.mark.parametrize(
@@ -296,31 +321,29 @@ def test_bad_arguments_are_refused_at_the_call(arguments: Any, error: type[Excep
 # --- decorating -----------------------------------------------------------------------------------------------
 
 
-def test_the_decorated_function_gets_the_window_and_everything_else(monkeypatch: pytest.MonkeyPatch) -> None:
-    world = World()
-    monkeypatch.setattr("airflow_resume.watermarks.mark.current_context", lambda: context_of(world))
-
+def test_the_decorated_function_gets_the_window_and_everything_else() -> None:
     @orders(Clock(5))  # type: ignore[untyped-decorator]
     def load(window: Window, table: str, ti: Any = None) -> tuple[datetime, str]:
         """Load."""
         return window.end, table
 
-    assert load("t") == (at(5), "t")
+    with a_try() as attempt:
+        assert load("t") == (at(5), "t")
     assert load.__doc__ == "Load."
-    assert world.asset_values[MARK]["at"] == at(5).isoformat()
+    assert marks(attempt)[MARK]["at"] == at(5).isoformat()
 
 
-def test_an_async_function_is_committed_when_it_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
-    world = World()
-    monkeypatch.setattr("airflow_resume.watermarks.mark.current_context", lambda: context_of(world))
+def test_an_async_function_is_committed_when_it_is_done() -> None:
+    attempt = a_try()
 
     @orders(Clock(5))  # type: ignore[untyped-decorator]
     async def load(window: Window) -> datetime:
-        assert world.asset_values[MARK]["at"] == at(0).isoformat()
+        assert marks(attempt)[MARK]["at"] == at(0).isoformat()
         return window.end
 
-    assert asyncio.run(load()) == at(5)
-    assert world.asset_values[MARK]["at"] == at(5).isoformat()
+    with attempt:
+        assert asyncio.run(load()) == at(5)
+    assert marks(attempt)[MARK]["at"] == at(5).isoformat()
 
 
 def test_the_windows_parameter_is_hidden_from_taskflow() -> None:
@@ -355,7 +378,7 @@ def test_a_function_that_cannot_be_decorated_says_why() -> None:
 
 def test_the_log_says_what_became_of_the_window(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO):
-        run(World(), orders(Clock(5)))
+        run(a_try(), orders(Clock(5)))
     assert "the first" in caplog.messages[0]
     assert caplog.messages[1].endswith("advanced, the mark stands at its end")
 
@@ -364,9 +387,8 @@ def test_the_log_says_what_became_of_the_window(caplog: pytest.LogCaptureFixture
 
 
 def test_a_mapped_task_is_refused_before_its_instances_skip_each_others_rows() -> None:
-    context = context_of(World())
-    context["ti"].map_index = 0
-    with pytest.raises(PartitionNeededError, match="skip each other's"), orders(Clock(5)).open(context):
+    mapped = a_try(map_index=0)
+    with pytest.raises(PartitionNeededError, match="skip each other's"), orders(Clock(5)).open(mapped.context):
         raise AssertionError
 
 
@@ -383,32 +405,27 @@ def wrapped_coroutine(window: Window) -> Any:
 
 
 @pytest.mark.parametrize("function", [lazily, wrapped_coroutine])
-def test_a_body_that_returns_its_work_undone_commits_nothing(
-    function: Any, monkeypatch: pytest.MonkeyPatch, recwarn: pytest.WarningsRecorder
-) -> None:
-    world = World()
-    monkeypatch.setattr("airflow_resume.watermarks.mark.current_context", lambda: context_of(world))
-    with pytest.raises(TypeError, match="its work is not done"):
+def test_a_body_that_returns_its_work_undone_commits_nothing(function: Any, recwarn: pytest.WarningsRecorder) -> None:
+    with a_try() as attempt, pytest.raises(TypeError, match="its work is not done"):
         orders(Clock(5))(function)()
-    assert world.asset_values[MARK]["at"] == at(0).isoformat()
+    assert marks(attempt)[MARK]["at"] == at(0).isoformat()
     recwarn.clear()  # the coroutine that nobody awaited
 
 
 def test_a_pendulum_clock_is_a_clock() -> None:
     """Pendulum is what Airflow's context hands out."""
-    world = World()
+    first = a_try()
     mark = watermark(ORDERS, initial=pendulum.datetime(2026, 1, 1), now=lambda: pendulum.datetime(2026, 1, 2))
-    assert run(world, mark).end == at(24)
-    assert world.asset_values[MARK]["at"] == at(24).isoformat()
+    assert run(first, mark).end == at(24)
+    assert marks(first)[MARK]["at"] == at(24).isoformat()
 
 
 def test_a_replaced_attempt_makes_no_mark() -> None:
-    world = World()
-    context = context_of(world)
-    context["task_state_store"].replaced = True
+    first = a_try()
+    first.supersede()
     with pytest.raises(SupersededError):
-        orders(Clock(5)).begin(context)
-    assert world.asset_values == {}
+        orders(Clock(5)).begin(first.context)
+    assert marks(first) == {}
 
 
 def keyword_only(table: str, *rest: str, window: Window) -> Any:
@@ -424,11 +441,12 @@ def positional_only(window: Window, /, table: str, *rest: str) -> Any:
 
 
 @pytest.mark.parametrize("function", [keyword_only, in_the_middle, positional_only])
-def test_the_window_is_put_where_the_function_has_it(function: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("airflow_resume.watermarks.mark.current_context", lambda: context_of(World()))
+def test_the_window_is_put_where_the_function_has_it(function: Any) -> None:
     load = orders(Clock(5))(function)
-    assert load("t", "a", "b") == ("t", ("a", "b"), at(5))
-    assert load(table="t") == ("t", (), at(5))
+    with a_try():
+        assert load("t", "a", "b") == ("t", ("a", "b"), at(5))
+    with a_try():
+        assert load(table="t") == ("t", (), at(5))
 
 
 @pytest.mark.parametrize("given", [None, Asset("x"), [Asset("x")], [ORDERS, Asset("x")]])
@@ -442,8 +460,7 @@ def test_other_assets_are_declared_beside_it_and_none_twice(given: Any) -> None:
 
 def test_a_body_that_leaves_a_store_call_in_flight_does_not_block_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     """In an async task, begin and commit are made off the event loop, which may be what the channel waits for."""
-    world, loop_threads = World(), list[int]()
-    monkeypatch.setattr("airflow_resume.watermarks.mark.current_context", lambda: context_of(world))
+    loop_threads = list[int]()
     mark = orders(Clock(5))
     commit = mark.commit
 
@@ -452,6 +469,7 @@ def test_a_body_that_leaves_a_store_call_in_flight_does_not_block_the_loop(monke
         return commit(*arguments)
 
     monkeypatch.setattr(mark, "commit", noted)
-    asyncio.run(mark(later)())
+    with a_try():
+        asyncio.run(mark(later)())
     assert loop_threads
     assert threading.get_ident() not in loop_threads

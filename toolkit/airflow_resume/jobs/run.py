@@ -328,9 +328,9 @@ class JobRun:
             self._slot.save_id(external_id)
         except Exception:
             if see_to_orphan(self._system, self._slot.known.token, external_id):
-                # The store may take this one; then the next attempt need not suspect a job that is no more.
+                # The store may take this one; then the next attempt sees it to its end, and need not suspect another.
                 with suppress(Exception):
-                    self._slot.save(phase=Phase.TERMINAL, id=external_id, status=JobStatus.FAILED)
+                    self._slot.save(phase=Phase.SUBMITTED, id=external_id, status=JobStatus.CANCELLING)
             raise
         self._slot.mirror()
 

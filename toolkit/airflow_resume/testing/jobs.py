@@ -25,7 +25,7 @@ class FakeJob:
         states: what it says when it is asked, one after the other; the last one stays.
     """
 
-    id: str
+    id: Any
     token: str | None
     states: list[str]
     forgotten: bool = False
@@ -45,11 +45,11 @@ class JobEvent(NamedTuple):
     """Something that was asked of the job system and done, such as `submit job-0`."""
 
     call: str
-    job: str | None
+    job: Any
 
 
 class _Failure(NamedTuple):
-    error: Exception
+    error: BaseException
     applied: bool
 
 
@@ -57,12 +57,13 @@ class _Failure(NamedTuple):
 class FakeJobs:
     """A job system in memory. It satisfies `airflow_resume.jobs.Jobs`, and serves any operator or hook as well.
 
-    Ids are `job-0`, `job-1`, ... A status is one of the usual words (`RUNNING`, `SUCCEEDED`, ...).
+    A status is one of the usual words (`RUNNING`, `SUCCEEDED`, ...).
 
     Args:
         scripts: the states of the first job, the second, ...; the last script serves all later ones.
         dedupes: submitting a token again gives the job that has it.
         can_find, can_cancel: without, `find` or `cancel` are None, as in a job system that has none.
+        ids: the id of a job, made from its number; by default `job-0`, `job-1`, ...
         results: what the jobs return; by default `{"job": id}`.
 
     Attributes:
@@ -78,7 +79,8 @@ class FakeJobs:
     dedupes: bool = False
     can_find: bool = True
     can_cancel: bool = True
-    results: Callable[[str], Any] = lambda external_id: {"job": external_id}
+    ids: Callable[[int], Any] = "job-{}".format
+    results: Callable[[Any], Any] = lambda external_id: {"job": external_id}
     observer: Callable[[str, str], None] | None = None
     jobs: list[FakeJob] = field(default_factory=list)
     events: list[JobEvent] = field(default_factory=list)
@@ -98,14 +100,14 @@ class FakeJobs:
 
     # --- what a job system offers -----------------------------------------------------------------------------
 
-    def submit(self, token: str | None = None, /) -> str:
+    def submit(self, token: str | None = None, /) -> Any:
         """Start a job and return its id."""
         with self._called("submit", is_effect=True):
             job = (self._with_token(token) if self.dedupes else None) or self._start(token)
             self._log("submit", job)
         return job.id
 
-    def status(self, external_id: str, /) -> str:
+    def status(self, external_id: Any, /) -> str:
         """The state of a job, which then moves on to the next one of its script.
 
         Raises:
@@ -116,14 +118,14 @@ class FakeJobs:
             self._log("status", job)
         return job.states.pop(0) if len(job.states) > 1 else job.state
 
-    def find(self, token: str, /) -> str | None:
+    def find(self, token: str, /) -> Any:
         """The id of the newest job that was submitted with this token, or None."""
         with self._called("find"):
             job = self._with_token(token)
             self._log("find", job)
         return None if job is None else job.id
 
-    def cancel(self, external_id: str, /) -> None:
+    def cancel(self, external_id: Any, /) -> None:
         """Ask for the end of a job: it says `CANCELLING` once, then `CANCELLED`. One that has ended stays as it is.
 
         Raises:
@@ -135,7 +137,7 @@ class FakeJobs:
             if job.is_alive:
                 job.states = ["CANCELLING", CANCELLED]
 
-    def result(self, external_id: str, /) -> Any:
+    def result(self, external_id: Any, /) -> Any:
         """What the job returned.
 
         Raises:
@@ -148,15 +150,15 @@ class FakeJobs:
 
     # --- what a test orders -----------------------------------------------------------------------------------
 
-    def forget(self, external_id: str) -> None:
+    def forget(self, external_id: Any) -> None:
         """From now on the job system does not know this job, as after its retention."""
         self._job(external_id).forgotten = True
 
-    def fail_next(self, call: str, error: Exception, *, applied: bool = False) -> None:
+    def fail_next(self, call: str, error: BaseException, *, applied: bool = False) -> None:
         """The next call of this name raises; `applied`: after it has done its work, as when the reply is lost."""
         self._failures[call].append(_Failure(error, applied))
 
-    def alive(self) -> list[str]:
+    def alive(self) -> list[Any]:
         """The ids of the jobs that may still do something."""
         return [job.id for job in self.jobs if job.is_alive]
 
@@ -182,14 +184,14 @@ class FakeJobs:
     def _start(self, token: str | None) -> FakeJob:
         number = len(self.jobs)
         script = self.scripts[min(number, len(self.scripts) - 1)]
-        self.jobs.append(FakeJob(id=f"job-{number}", token=token, states=list(script)))
+        self.jobs.append(FakeJob(id=self.ids(number), token=token, states=list(script)))
         self.most_alive = max(self.most_alive, len(self.alive()))
         return self.jobs[-1]
 
     def _with_token(self, token: str | None) -> FakeJob | None:
         return next((job for job in reversed(self.jobs) if job.token == token and not job.forgotten), None)
 
-    def _job(self, external_id: str) -> FakeJob:
+    def _job(self, external_id: Any) -> FakeJob:
         for job in self.jobs:
             if job.id == external_id and not job.forgotten:
                 return job

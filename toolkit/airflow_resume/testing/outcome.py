@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import sys
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -69,7 +72,8 @@ class Tries(Generic[W]):
         last = ""
         for _ in range(self.most):
             world.points.begin_attempt()
-            returned, value = self._try_once(world)
+            with _last_words_ignored():
+                returned, value = self._try_once(world)
             if returned:
                 return value
             last = value
@@ -82,6 +86,8 @@ class Tries(Generic[W]):
         except BaseException as error:
             self._check_limit(world)
             if self._is_retried(world, error):
+                # Take the attempt apart now: a loop that was left ends here, and not in the middle of the next attempt.
+                traceback.clear_frames(error.__traceback__)
                 return False, repr(error)
             if not isinstance(error, Exception):
                 raise
@@ -105,6 +111,22 @@ class Tries(Generic[W]):
                 f"More than {world.points.limit} points were passed. Try less at once, or raise max_points; if the"
                 f" attempt never ends, that is the bug."
             )
+
+
+@contextmanager
+def _last_words_ignored() -> Iterator[None]:
+    """A generator that a dead attempt has left dies once more when it is closed, and nobody can catch that."""
+    report = sys.unraisablehook
+
+    def report_others(unraisable: sys.UnraisableHookArgs) -> None:
+        if not isinstance(unraisable.exc_value, CrashedError):
+            report(unraisable)
+
+    sys.unraisablehook = report_others
+    try:
+        yield
+    finally:
+        sys.unraisablehook = report
 
 
 def _hint(error: Exception) -> str:

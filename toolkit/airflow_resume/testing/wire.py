@@ -12,7 +12,8 @@ import json
 from typing import Any
 
 import msgspec
-from pydantic import BaseModel, JsonValue, ValidationError
+from pydantic import BaseModel, JsonValue
+from pydantic_core import from_json, to_json
 
 from airflow_resume.testing.refusals import refusal
 
@@ -22,12 +23,6 @@ class _Message(BaseModel):
 
     key: str
     value: JsonValue = None
-
-
-class _Body(BaseModel):
-    """What the supervisor sends to the API server."""
-
-    value: JsonValue
 
 
 def key_sent(key: str) -> str:
@@ -59,7 +54,7 @@ def set_sent(key: str, value: JsonValue) -> tuple[str, str]:
         UnicodeEncodeError: a text has a lone surrogate.
     """
     message = _packed(_Message(key=key, value=value))
-    return message["key"], _Body(value=message["value"]).model_dump_json()
+    return message["key"], to_json({"value": message["value"]}, inf_nan_mode="null").decode()
 
 
 def kept(body: str) -> str:
@@ -81,11 +76,12 @@ def received(text: str) -> JsonValue:
         AirflowRuntimeError: it is nested too deeply (without a status). It can be written, and never read.
     """
     try:
-        return _Body.model_validate_json(f'{{"value": {text}}}').value
-    except ValidationError as error:
+        value: JsonValue = from_json(f'{{"value": {text}}}')["value"]
+    except ValueError as error:
         raise refusal(None, str(error)) from None
+    return value
 
 
-def _packed(message: BaseModel) -> dict[str, Any]:
-    unpacked: dict[str, Any] = msgspec.msgpack.decode(msgspec.msgpack.encode(message.model_dump()))
+def _packed(message: _Message) -> dict[str, Any]:
+    unpacked: dict[str, Any] = msgspec.msgpack.decode(msgspec.msgpack.encode(dict(message)))
     return unpacked

@@ -13,7 +13,7 @@ from airflow.sdk.definitions.asset import Asset, AssetUriRef
 from airflow_resume.testing.assets import AnyAsset
 from airflow_resume.testing.clock import FakeClock
 from airflow_resume.testing.events import AssetEvent
-from airflow_resume.testing.operations import Counter
+from airflow_resume.testing.operations import Counter, Observer
 from airflow_resume.testing.rows import Rows
 from airflow_resume.testing.stores import AsyncFakeTaskStore, FakeAssetStore, FakeTaskStore
 
@@ -75,6 +75,15 @@ class World:
     """By name."""
     events: list[AssetEvent] = field(default_factory=list)
     """Of all assets, oldest first."""
+
+    @property
+    def observer(self) -> Observer | None:
+        """Of all stores at once, see `FakeTaskStore.observer`; so `CrashWorld(airflow=World())` watches them."""
+        return self.counter.observer
+
+    @observer.setter
+    def observer(self, observer: Observer | None) -> None:
+        self.counter.observer = observer
 
     def know(self, assets: Iterable[AnyAsset]) -> None:
         """Let the assets be known and active; a reference alone makes none known."""
