@@ -10,7 +10,7 @@ import concurrent.futures
 import enum
 import subprocess
 from collections.abc import Callable, Iterator
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 ErrorMatch: TypeAlias = "type[BaseException] | tuple[type[BaseException], ...] | Callable[[BaseException], bool]"
 """Exception types, or a predicate."""
@@ -99,7 +99,7 @@ def is_not_found(error: BaseException) -> bool:
 
 
 def _is_page(error: BaseException) -> bool:
-    headers = getattr(getattr(error, "response", error), "headers", None)
+    headers: Any = getattr(getattr(error, "response", error), "headers", None)
     content_type = headers.get("Content-Type") if hasattr(headers, "get") else None
     return str(content_type).startswith("text/")
 
