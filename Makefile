@@ -3,24 +3,30 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: help demo test unit crashes airflow bench lint types check constraints clean
+.PHONY: help demo test unit contract crashes airflow facts-next bench lint types check constraints clean
 
 help:  ## show what there is
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
 demo: $(VENV)/.ready  ## kill real Airflow tasks and watch them resume (KEEP=1 keeps its home)
 	@$(BIN)/python examples/demo.py
 
-test: unit crashes airflow  ## every test
+test: unit contract crashes airflow  ## every test
 
 unit: $(VENV)/.ready  ## the fast tests
 	@$(BIN)/python -m pytest tests/unit
+
+contract: $(VENV)/.ready  ## what a state store must do, on ours and on Airflow's
+	@$(BIN)/python -m pytest tests/contract
 
 crashes: $(VENV)/.ready  ## the testing kit turned on everything, real kills of child processes included
 	@$(BIN)/python -m pytest tests/crashes
 
 airflow: $(VENV)/.ready  ## the tests on a real Airflow with real kills
 	@$(BIN)/python -m pytest tests/airflow
+
+facts-next: $(VENV)/.ready  ## the stand-ins of the testing kit against the pre-release of the next Airflow
+	@$(BIN)/python tests/support/facts_next.py
 
 bench: $(VENV)/.ready  ## what is measured
 	@$(BIN)/python tests/benchmarks/bench_explorer.py

@@ -147,31 +147,40 @@ class AirflowClient:
         body: dict[str, Json] = {"logical_date": None, "conf": dict(conf or {})}
         body["dag_run_id"] = run_id = run_id or f"run-{uuid4().hex[:12]}"
 
-        def started() -> str | None:
-            try:
-                self.call("POST", f"/api/v2/dags/{dag_id}/dagRuns", body=body)
-            except AirflowApiError as error:
-                if error.status >= _SERVER_ERROR:
-                    return None  # SQLite was locked; as the run has a name, asking again cannot start two
-                if error.status != _CONFLICT:
-                    raise
-            return run_id
+        try:
+            self._insist("POST", f"/api/v2/dags/{dag_id}/dagRuns", body)
+        except AirflowApiError as error:
+            if error.status != _CONFLICT:  # as the run has a name, asking again cannot start two
+                raise
+        return run_id
 
-        return self.wait_for(started, what=f"the start of {dag_id}", timeout=30)
+    def _insist(self, method: str, path: str, body: object) -> None:
+        """Ask for a change again while Airflow answers that SQLite was locked, which has changed nothing."""
+
+        def done() -> bool | None:
+            try:
+                self.call(method, path, body=body)
+            except AirflowApiError as error:
+                if error.status < _SERVER_ERROR:
+                    raise
+                return None
+            return True
+
+        self.wait_for(done, what=f"{method} {path}", timeout=30)
 
     def newest_run(self, dag_id: str) -> str:
         """The id of the run that was started last."""
         runs = self._get(f"/api/v2/dags/{dag_id}/dagRuns", order_by="-run_after", limit=1)["dag_runs"]
         return str(runs[0]["dag_run_id"])
 
-    def clear(self, dag_id: str, run_id: str, task_id: str) -> None:
-        """Clear a task of a run, as a person does in the UI."""
-        body = {"dry_run": False, "dag_run_id": run_id, "task_ids": [task_id], "only_failed": False}
-        self.call("POST", f"/api/v2/dags/{dag_id}/clearTaskInstances", body=body)
-
     def mark(self, dag_id: str, run_id: str, task_id: str, state: str) -> None:
-        """Mark a task as failed or success, as a person does in the UI."""
-        self.call("PATCH", _task(dag_id, run_id, task_id), body={"new_state": state})
+        """Mark a task of a run as failed or success, as a person does in the UI."""
+        self._insist("PATCH", _task(dag_id, run_id, task_id), {"new_state": state})
+
+    def clear(self, dag_id: str, run_id: str, *task_ids: str) -> None:
+        """Clear tasks of a run, as a person does in the UI."""
+        body = {"dry_run": False, "dag_run_id": run_id, "task_ids": list(task_ids), "only_failed": False}
+        self._insist("POST", f"/api/v2/dags/{dag_id}/clearTaskInstances", body)
 
     def asset_events(self, name: str) -> list[dict[str, Json]]:
         """The events of an asset, oldest first."""

@@ -12,11 +12,18 @@ ROWS_A_PAGE = 5_000
 
 
 class Service:
-    """A JSON service at the URL in an environment variable."""
+    """A JSON service.
 
-    def __init__(self, variable: str, *, label: str) -> None:
+    Args:
+        variable: an environment variable with its URL, which is read when it is called.
+        label: whose requests these are.
+        url: instead of the variable.
+    """
+
+    def __init__(self, variable: str, *, label: str, url: str | None = None) -> None:
         self._variable = variable
         self._label = label
+        self._url = url
 
     def call(self, method: str, path: str, *, json: Any = None, **query: Any) -> Any:
         """The decoded answer.
@@ -26,7 +33,7 @@ class Service:
         """
         answer = httpx.request(
             method,
-            os.environ[self._variable] + path,
+            (self._url or os.environ[self._variable]) + path,
             json=json,
             params={name: value for name, value in query.items() if value is not None},
             headers={"X-Run-Label": self._label},
@@ -64,9 +71,9 @@ class Flights(Service):
 class Jobs(Service):
     """The job service."""
 
-    def submit(self, token: str | None = None) -> int:
+    def submit(self, token: str | None = None, *, seconds: float | None = None) -> int:
         """Start a job, and return its id."""
-        body = {"token": token, "seconds": float(os.environ.get("JOB_SECONDS", "8"))}
+        body = {"token": token, "seconds": seconds or float(os.environ.get("JOB_SECONDS", "8"))}
         return self.call("POST", "/jobs", json=body)["id"]  # type: ignore[no-any-return]
 
     def find(self, token: str) -> int | None:

@@ -8,7 +8,7 @@
 | `GET /jobs/ID`, `GET /jobs?token=T` | a job; the jobs with a token, newest first |
 | `GET /jobs/ID/result` | `{carrier: mean arrival delay}`, 409 while there is none |
 | `DELETE /jobs/ID` | cancels, answers once the process has ended |
-| `GET /stats?label=L` | `{"submitted", "alive", "max_alive"}` |
+| `GET /stats?label=L` | `{"submitted", "alive", "max_alive", "cancels"}` |
 | `POST /holds`, `GET /holds/ID`, `DELETE /holds/ID` | see `holds`; the label is that of the job |
 
 Theory of operation: one lock around everything that starts, ends or looks at a process. Processes are looked
@@ -23,6 +23,7 @@ import signal
 import subprocess
 import sys
 import threading
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -96,6 +97,7 @@ class JobService(JsonService):
         self._lock = threading.Lock()
         self._jobs: list[Job] = []
         self._max_alive: dict[str, int] = {}
+        self._cancels: Counter[str] = Counter()
         folder.mkdir(parents=True, exist_ok=True)
 
     def respond(self, request: Request) -> object:
@@ -111,8 +113,7 @@ class JobService(JsonService):
                 case ("GET", "jobs", number, "result"):
                     return self._result(self._job(number))
                 case ("DELETE", "jobs", number):
-                    self._job(number).end()
-                    return self._job(number).describe()
+                    return self._cancel(self._job(number))
                 case ("GET", "stats"):
                     return self._stats(request.query.get("label", ""))
                 case _:
@@ -150,6 +151,11 @@ class JobService(JsonService):
             start_new_session=True,
         )
 
+    def _cancel(self, job: Job) -> dict[str, object]:
+        self._cancels[job.label] += 1
+        job.end()
+        return job.describe()
+
     def _with_token(self, token: str | None) -> Iterator[Job]:
         return (job for job in reversed(self._jobs) if token in (None, job.token))
 
@@ -171,6 +177,7 @@ class JobService(JsonService):
             "submitted": sum(job.label == label for job in self._jobs),
             "alive": self._alive(label),
             "max_alive": self._max_alive.get(label, 0),
+            "cancels": self._cancels[label],
         }
 
 

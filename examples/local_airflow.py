@@ -140,6 +140,29 @@ class LocalAirflow(AirflowClient):
 
         self.wait_for(healthy, what=f"the health of the {component}", timeout=_START_TIMEOUT)
 
+    def restart(self, component: str) -> None:
+        """SIGKILL a component with whatever it started, and start it anew."""
+        if self._family is None:
+            raise RuntimeError("this Airflow was not started")
+        self._family.kill(component)
+        command = next(each for each in self._components if each[0] == component)
+        self._family.start(component, [sys.executable, "-m", "airflow", *command])
+
+    def command(self, *arguments: str) -> None:
+        """Run an `airflow` command and wait for its success.
+
+        Raises:
+            ProcessEndedError: If it fails.
+        """
+        if self._family is None:
+            raise RuntimeError("this Airflow was not started")
+        self._family.run("-".join(arguments[:2]), [sys.executable, "-m", "airflow", *arguments])
+
+    @property
+    def database(self) -> Path:
+        """The file of the metadata database."""
+        return self._home / "airflow.db"
+
     def stop(self) -> None:
         """End every process that was started, and every process that those started. Idempotent."""
         self.close()

@@ -90,6 +90,13 @@ class ProcessFamily:
             raise self._ended(name, code)
         del self._started[name]
 
+    def kill(self, name: str) -> None:
+        """SIGKILL one that was started, and whatever it started; `check` does not miss it."""
+        started = self._started.pop(name)
+        process = psutil.Process(started.pid)
+        kill([*descendants(process), process])
+        started.wait()
+
     def check(self) -> None:
         """Make sure that all started processes run.
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from clients import Service
 from local_airflow import LocalAirflow
@@ -54,6 +54,8 @@ class Stage:
         dags: the Dag files to run.
         port: of Airflow's UI; a free one by default.
         job_seconds: how long a job of the job service takes.
+        heartbeat_timeout: seconds until a task whose supervisor is gone is retried.
+        triggerer: whether to run one, for deferrable operators.
         progress: told about each step.
     """
 
@@ -64,17 +66,21 @@ class Stage:
         dags: Path = EXAMPLES / "dags",
         port: int | None = None,
         job_seconds: float = 8,
+        heartbeat_timeout: int | None = None,
+        triggerer: bool = False,
         progress: Callable[[str], None] = lambda _: None,
     ) -> None:
         self._home = home
         self._progress = progress
         self._ports = {name: home / f"{name}.port" for name in ("flights", "arrivals", "jobs")}
         self._services = ProcessFamily(dict(os.environ), logs=home / "logs-of-services")
-        # Airflow takes over this process's environment when it starts; by then the services' URLs are in it.
-        self.airflow = LocalAirflow(home / "airflow", dags, env={"JOB_SECONDS": str(job_seconds)}, port=port)
-        self.flights = Service("FLIGHTS_URL", label="stage")
-        self.arrivals = Service("ARRIVALS_URL", label="stage")
-        self.jobs = Service("JOBS_URL", label="stage")
+        self._environment = {"JOB_SECONDS": str(job_seconds)}
+        self._airflow_options: dict[str, Any] = {
+            "port": port,
+            "heartbeat_timeout": heartbeat_timeout,
+            "triggerer": triggerer,
+        }
+        self._dags = dags
 
     def __enter__(self) -> Self:
         try:
@@ -94,10 +100,15 @@ class Stage:
         for name in ("flights", "arrivals"):
             self._serve(name, "flights_service.py", "--database", str(self._home / f"{name}.db"))
         self._serve("jobs", "job_service.py", "--folder", str(self._home / "jobs"))
-        for name, port in self._ports.items():
-            url = f"http://127.0.0.1:{self._port(name, port)}"
-            os.environ[f"{name.upper()}_URL"] = url
+        self.flights, self.arrivals, self.jobs = map(self._service, self._ports)
+        self.airflow = LocalAirflow(self._home / "airflow", self._dags, env=self._environment, **self._airflow_options)
         self.airflow.start(self._progress)
+
+    def _service(self, name: str) -> Service:
+        """A client of a service whose URL the Dags find in their environment."""
+        variable, url = f"{name.upper()}_URL", f"http://127.0.0.1:{self._port(name, self._ports[name])}"
+        self._environment[variable] = url
+        return Service(variable, label="stage", url=url)
 
     def _serve(self, name: str, script: str, *arguments: str) -> None:
         command = [sys.executable, str(EXAMPLES / script), "--port", "0", "--port-file", str(self._ports[name])]
@@ -115,7 +126,8 @@ class Stage:
     def stop(self) -> None:
         """End everything. Idempotent."""
         try:
-            self.airflow.stop()
+            if hasattr(self, "airflow"):
+                self.airflow.stop()
         finally:
             self._services.stop()
 

@@ -1,4 +1,7 @@
-"""The fakes of the testing kit against a real Airflow: the same cases on both, and the outcomes must be the same."""
+"""The fakes of the testing kit against a real Airflow: the same cases on both, and the outcomes must be the same.
+
+Whichever Airflow is installed: `make facts-next` runs this file on the pre-release of the next one.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +14,24 @@ import pytest
 import store_facts as facts
 from airflow.sdk import Asset
 
-from airflow_resume.testing import FakeAssetStores, FakeTaskStore, TaskAttempt, World, task_context
+import airflow
+from airflow_resume.testing import FakeAssetStores, TaskAttempt, World
+from airflow_resume.testing import task_context as task_context_of
+from airflow_resume.testing.world import AirflowVersion
 from local_airflow import LocalAirflow
 
+VERSION: AirflowVersion = "3.3" if airflow.__version__.startswith("3.3.") else "3.4"
 SUPPORT = Path(__file__).parents[1] / "support"
 DAG_ID = "store_facts"
 RUNS = f"{DAG_ID}_runs"
+
+
+def new_world() -> World:
+    return World(airflow=VERSION)
+
+
+def task_context(*, world: World | None = None, **options: Any) -> TaskAttempt:
+    return task_context_of(world=world or new_world(), **options)
 
 
 class Seen:
@@ -37,25 +52,25 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Seen:
     env = {"FACTS": str(folder), "AIRFLOW__WORKERS__EXECUTION_API_RETRIES": "1"}
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", os.pathsep.join(filter(None, [str(SUPPORT), os.environ.get("PYTHONPATH")])))
-        with LocalAirflow(home / "airflow", SUPPORT / "facts_dags", env=env) as airflow:
-            live_through(airflow, folder)
+        with LocalAirflow(home / "airflow", SUPPORT / "facts_dags", env=env) as running:
+            live_through(running, folder)
     return Seen(folder)
 
 
-def live_through(airflow: LocalAirflow, folder: Path) -> None:
+def live_through(running: LocalAirflow, folder: Path) -> None:
     """The main run with a retry and a clear while running; a clear; a clear with another list; two runs more."""
     write_items(folder, "a", "b")
-    airflow.wait_until_parsed(DAG_ID, timeout=120)
-    run_id = airflow.trigger(DAG_ID)
-    assert airflow.wait_for_run(DAG_ID, run_id, timeout=400) == "success"
-    airflow.clear(DAG_ID, run_id, "life")
-    assert airflow.wait_for_run(DAG_ID, run_id) == "success"
+    running.wait_until_parsed(DAG_ID, timeout=120)
+    run_id = running.trigger(DAG_ID)
+    assert running.wait_for_run(DAG_ID, run_id, timeout=400) == "success"
+    running.clear(DAG_ID, run_id, "life")
+    assert running.wait_for_run(DAG_ID, run_id) == "success"
     write_items(folder, "b", "a", "c")
     body = {"dry_run": False, "dag_run_id": run_id, "task_ids": ["items"], "only_failed": False}
-    airflow.call("POST", f"/api/v2/dags/{DAG_ID}/clearTaskInstances", body={**body, "include_downstream": True})
-    assert airflow.wait_for_run(DAG_ID, run_id) == "success"
+    running.call("POST", f"/api/v2/dags/{DAG_ID}/clearTaskInstances", body={**body, "include_downstream": True})
+    assert running.wait_for_run(DAG_ID, run_id) == "success"
     for name in ("run-1", "run-2", "run-3"):
-        assert airflow.wait_for_run(RUNS, airflow.trigger(RUNS, run_id=name)) == "success"
+        assert running.wait_for_run(RUNS, running.trigger(RUNS, run_id=name)) == "success"
 
 
 def write_items(folder: Path, *items: str) -> None:
@@ -64,7 +79,8 @@ def write_items(folder: Path, *items: str) -> None:
 
 @pytest.mark.parametrize("name", facts.TASK_CASES)
 def test_the_store_of_a_task(real: Seen, name: str) -> None:
-    assert facts.run_case(FakeTaskStore(), facts.TASK_CASES[name]) == real["task"][name]
+    store = new_world().task_store(("dag", "run", "task", -1))
+    assert facts.run_case(store, facts.TASK_CASES[name]) == real["task"][name]
 
 
 @pytest.mark.parametrize("name", facts.ASSET_CASES)
@@ -73,7 +89,7 @@ def test_the_store_of_an_asset(real: Seen, name: str) -> None:
 
 
 def test_looking_assets_up(real: Seen) -> None:
-    world = World()
+    world = new_world()
     world.know([facts.ONE])
     uri = Asset.ref(uri="s3://facts/first")
     attempt = task_context(assets=[facts.FIRST, uri, facts.SECOND, Asset.ref(name="facts_one")], world=world)
@@ -107,7 +123,7 @@ def test_a_clear_while_running(real: Seen) -> None:
 
 
 def test_a_mapped_task_whose_list_changes(real: Seen) -> None:
-    world = World()
+    world = new_world()
     before = [task_context(map_index=index, assets=[facts.MAPPED], retries=1, world=world) for index in range(2)]
     for attempt, item in zip(before, "ab", strict=True):
         assert without_clears(seen(attempt, item)) == without_clears(real[f"mapped_2_{item}"])

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import airflow_resume
 from airflow_resume.testing.errors import CrashFoundError
 
 TUTORIAL = (Path(__file__).parents[2] / "docs" / "testing.md").read_text()
@@ -52,3 +56,15 @@ def test_what_passes(tutorial: dict[str, Any], test: str) -> None:
 def test_two_jobs_are_shown(tutorial: dict[str, Any]) -> None:
     with pytest.raises(CrashFoundError, match=r"crash at point 4 \(after submit\): \['job-0', 'job-1'\]"):
         tutorial["test_submit_and_save"]()
+
+
+def test_the_contract_finds_the_fault_of_the_tutorials_store(tmp_path: Path) -> None:
+    (tmp_path / "test_it.py").write_text(SNIPPETS["contract"] + SNIPPETS["differs"])
+    root = str(Path(airflow_resume.__file__).parents[1])
+    env = {**os.environ, "PYTHONPATH": root, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    command = [sys.executable, "-m", "pytest", "-q", "--tb=no", "-p", "no:cacheprovider", "-rf", "test_it.py"]
+    done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
+    failed = re.findall(r"^FAILED (\S+)", done.stdout, re.MULTILINE)
+    assert failed == ["test_it.py::TestDictStore::test_a_value_is_a_copy_both_ways"], done.stdout + done.stderr
+    assert "1 failed" in done.stdout
+    assert "1 xfailed" in done.stdout

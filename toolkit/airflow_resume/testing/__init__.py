@@ -6,6 +6,7 @@
 - `World`: what outlives the attempts.
 - `explore_crashes`, `CrashWorld`: die at every point of a task, try again, and ask an oracle (`testing.oracles`).
 - `FakeJobs`: a job system in memory.
+- `StoreContract`: every test that a state store should pass; needs pytest.
 
 The names are loaded when they are first used.
 """
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from airflow_resume.testing.assets import FakeAssetStores
     from airflow_resume.testing.clock import FakeClock
     from airflow_resume.testing.context import TaskAttempt, task_context
+    from airflow_resume.testing.contract import StoreContract
     from airflow_resume.testing.crash_world import CrashWorld
     from airflow_resume.testing.explorer import explore_crashes
     from airflow_resume.testing.jobs import FakeJobs
@@ -32,6 +34,7 @@ __all__ = [
     "FakeClock",
     "FakeJobs",
     "FakeTaskStore",
+    "StoreContract",
     "TaskAttempt",
     "World",
     "explore_crashes",
@@ -46,6 +49,7 @@ _HOMES = {
     "FakeAssetStores": "assets",
     "FakeClock": "clock",
     "FakeTaskStore": "stores",
+    "StoreContract": "contract",
     "TaskAttempt": "context",
     "World": "world",
     "task_context": "context",

@@ -1,0 +1,38 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import ClassVar
+
+import pytest
+
+from airflow_resume.store import StateStore, task_store
+from airflow_resume.testing import FakeTaskStore, StoreContract
+
+DOUBTFUL = "test_what_json_cannot_hold_comes_back_unchanged_or_is_refused"
+
+
+class TestFakeTaskStore(StoreContract):
+    """Airflow's accessor, as a task gets it."""
+
+    differs: ClassVar = {
+        f"{DOUBTFUL}[nested NaN]": "Airflow keeps null for a number inside a value that JSON does not have",
+        f"{DOUBTFUL}[nested infinity]": "Airflow keeps null for a number inside a value that JSON does not have",
+        f"{DOUBTFUL}[250 levels]": "Airflow takes a value of 250 levels, and fails every later get",
+    }
+
+    @pytest.fixture
+    def fake(self) -> FakeTaskStore:
+        return FakeTaskStore()
+
+    @pytest.fixture
+    def store(self, fake: FakeTaskStore) -> StateStore:
+        return task_store({"task_state_store": fake})
+
+    @pytest.fixture
+    def cleanup(self, fake: FakeTaskStore) -> Callable[[], object]:
+        def years_later() -> None:
+            fake.clock.advance(timedelta(days=3650))
+            fake.collect_garbage()
+
+        return years_later

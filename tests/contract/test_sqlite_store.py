@@ -1,0 +1,16 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import pytest
+from sqlite_store import SqliteStore
+
+from airflow_resume.testing import StoreContract
+
+
+class TestSqliteStore(StoreContract):
+    @pytest.fixture
+    def open_store(self, tmp_path: Path) -> Callable[[], SqliteStore]:
+        return partial(SqliteStore, tmp_path / "state.db")

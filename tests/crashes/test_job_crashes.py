@@ -1,0 +1,272 @@
+"""Jobs of every kind of job system, under every crash, and under every kill at every moment."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from airflow.sdk import BaseOperator
+from airflow.sdk.exceptions import TaskDeferred
+
+from airflow_resume import PollPolicy, ResumePolicy, run_job
+from airflow_resume.errors import JobError, LostSubmissionError, ResumeError
+from airflow_resume.testing import CrashWorld, FakeJobs, TaskAttempt, World, explore_crashes, task_context
+from airflow_resume.testing.oracles import each_effect_exactly_once, same_result
+from airflow_resume.testing.outcome import Outcome
+from airflow_resume_mixins import ResumableJobMixin
+
+AT_ONCE = PollPolicy(interval=timedelta(0), max_interval=timedelta(0), jitter=0)
+POLICY = ResumePolicy(poll=AT_ONCE)
+
+
+class NumberedJobs(FakeJobs):
+    """Its ids are 0, 1, ... as Livy's are."""
+
+    def submit(self, token: str | None = None, /) -> int:  # type: ignore[override]
+        return int(super().submit(token).removeprefix("job-"))
+
+    def status(self, external_id: Any, /) -> str:
+        return super().status(f"job-{external_id}")
+
+    def find(self, token: str, /) -> int | None:  # type: ignore[override]
+        found = super().find(token)
+        return None if found is None else int(found.removeprefix("job-"))
+
+    def cancel(self, external_id: Any, /) -> None:
+        super().cancel(f"job-{external_id}")
+
+    def result(self, external_id: Any, /) -> Any:
+        return super().result(f"job-{external_id}")
+
+
+class TaskWorld(CrashWorld):
+    """One task in one Airflow, and a job system."""
+
+    jobs: FakeJobs
+
+    def __init__(self, jobs: FakeJobs) -> None:
+        super().__init__(jobs=jobs)
+        self.airflow = World()
+
+    def begin(self) -> TaskAttempt:
+        """The next attempt, whose store calls are points."""
+        attempt = task_context(world=self.airflow, retries=100)
+        self.watch(attempt.task_store)
+        return attempt
+
+
+def one_alive(outcome: Outcome[TaskWorld]) -> None:
+    assert outcome.world.jobs.most_alive == 1
+
+
+def jobs_submitted(count: int) -> Callable[[Outcome[TaskWorld]], None]:
+    def so_many_jobs_were_submitted(outcome: Outcome[TaskWorld]) -> None:
+        assert len(outcome.world.jobs.jobs) == count
+
+    return so_many_jobs_were_submitted
+
+
+def attempt(world: TaskWorld) -> Any:
+    return run_job(world.jobs, policy=POLICY, context=world.begin().context)
+
+
+DONE = ["RUNNING", "SUCCEEDED"]
+
+SYSTEMS: dict[str, tuple[Callable[[], FakeJobs], int]] = {
+    "look-up": (lambda: FakeJobs(scripts=[DONE]), 1),
+    "look-up, ids from 0": (lambda: NumberedJobs(scripts=[DONE]), 1),
+    "tokens are de-duplicated": (lambda: FakeJobs(scripts=[DONE], dedupes=True, can_find=False), 1),
+    "tokens are de-duplicated, ids from 0": (lambda: NumberedJobs(scripts=[DONE], dedupes=True, can_find=False), 1),
+    "no cancelling": (lambda: FakeJobs(scripts=[DONE], can_cancel=False), 1),
+    "fails twice": (lambda: FakeJobs(scripts=[["RUNNING", "FAILED"], ["FAILED"], DONE]), 3),
+    "is gone": (lambda: FakeJobs(scripts=[["RUNNING", "GONE"], DONE]), 2),
+    "is unknown for a while": (lambda: FakeJobs(scripts=[["RUNNING", "?", "?", "SUCCEEDED"]]), 1),
+    "is being cancelled by somebody": (lambda: FakeJobs(scripts=[["CANCELLING", "CANCELLING", "CANCELLED"], DONE]), 2),
+}
+
+
+@pytest.mark.parametrize(("jobs", "submitted"), SYSTEMS.values(), ids=SYSTEMS)
+def test_one_job_at_a_time_and_one_result_under_one_and_two_crashes(
+    jobs: Callable[[], FakeJobs], submitted: int
+) -> None:
+    report = explore_crashes(
+        attempt,
+        oracle=[one_alive, jobs_submitted(submitted), same_result],
+        world=lambda: TaskWorld(jobs()),
+        retry_on=(JobError,),
+        max_pairs=400,
+    )
+    print(report)
+    assert report.pairs > 100
+
+
+@pytest.mark.parametrize("policy", ["fail", "resubmit"])
+def test_with_neither_look_up_nor_tokens_exactly_the_window_is_left_to_the_policy(policy: Any) -> None:
+    """From the intent that was saved to the id that was not: four points, and no other."""
+
+    def left_to_the_policy(world: TaskWorld) -> Any:
+        resume = ResumePolicy(on_lost_submission=policy, poll=AT_ONCE)
+        return run_job(world.jobs, policy=resume, context=world.begin().context)
+
+    report = explore_crashes(
+        left_to_the_policy,
+        oracle=jobs_submitted(1),
+        world=lambda: TaskWorld(FakeJobs(scripts=[DONE], can_find=False)),
+        kinds=["crash"],
+        double=False,
+        find_all=True,
+    )
+    found = {finding.where[0].partition(" resume")[0]: finding.problem for finding in report.findings}
+    if policy == "fail":
+        assert list(found) == ["after set", "before submit", "after submit", "before set"]
+        assert all(LostSubmissionError.__name__ in problem for problem in found.values())
+    else:  # a second job where there was a first one
+        assert list(found) == ["after submit", "before set"]
+
+
+def test_slots_of_one_task_resume_independently() -> None:
+    def two(world: TaskWorld) -> list[Any]:
+        context = world.begin().context
+        return [run_job(world.jobs, name=name, policy=POLICY, context=context) for name in ("a", "b")]
+
+    explore_crashes(
+        two,
+        oracle=[each_effect_exactly_once, one_alive, same_result],
+        world=lambda: TaskWorld(FakeJobs(scripts=[DONE])),
+        max_pairs=200,
+    )
+
+
+class Train(ResumableJobMixin, BaseOperator):
+    """Deferrable."""
+
+    jobs: FakeJobs
+    deferrable = True
+
+    def submit_job(self, context: Any) -> str:
+        return self.jobs.submit(self.submission_token)
+
+    def find_job(self, token: str, context: Any) -> str | None:
+        return self.jobs.find(token)
+
+    def get_job_status(self, external_id: Any, context: Any) -> str:
+        return self.jobs.status(external_id)
+
+    def is_job_active(self, status: str) -> bool:
+        return status == "RUNNING"
+
+    def is_job_succeeded(self, status: str) -> bool:
+        return status == "SUCCEEDED"
+
+    def get_job_result(self, external_id: Any, context: Any) -> Any:
+        return self.jobs.result(external_id)
+
+    def job_trigger(self, external_id: Any, context: Any) -> Any:
+        return external_id
+
+
+def train(jobs: FakeJobs) -> Train:
+    made = Train(task_id="train", resume_policy=POLICY)
+    object.__setattr__(made, "jobs", jobs)
+    return made
+
+
+def test_a_deferred_job_is_one_job_under_one_and_two_crashes() -> None:
+    def deferred(world: TaskWorld) -> Any:
+        context: Any = world.begin().context
+        try:
+            return train(world.jobs).execute_resumable(context)
+        except TaskDeferred:  # then another process goes on
+            return train(world.jobs).resume_complete(context, {"event": "done"})
+
+    report = explore_crashes(
+        deferred,
+        oracle=[each_effect_exactly_once, one_alive, same_result],
+        world=lambda: TaskWorld(FakeJobs(scripts=[["RUNNING", "RUNNING", "SUCCEEDED"]])),
+        max_pairs=400,
+    )
+    assert report.pairs > 100
+
+
+# --- killed at every moment -----------------------------------------------------------------------------------
+
+
+@dataclass
+class KillAt:
+    """Calls the task's `on_kill` in the middle of the nth call, as a signal handler does."""
+
+    moment: int
+    happens: Callable[[TaskAttempt], object]
+    passed: int = 0
+    trace: list[str] = field(default_factory=list)
+    attempt: TaskAttempt = field(default_factory=lambda: task_context(retries=3))
+
+    def __call__(self, when: str, call: str) -> None:
+        self.passed += 1
+        self.trace.append(f"{when} {call}")
+        if self.passed == self.moment:
+            self.happens(self.attempt)
+            self.attempt.ti.task.on_kill()
+
+
+def killed_at_every_moment(happens: Callable[[TaskAttempt], object]) -> list[tuple[KillAt, FakeJobs, Any]]:
+    """What was left, and what the attempt returned or raised, for a kill at each moment of it."""
+    endings: list[tuple[KillAt, FakeJobs, Any]] = []
+    while not endings or endings[-1][0].passed >= endings[-1][0].moment:
+        kill = KillAt(len(endings) + 1, happens)
+        jobs = FakeJobs(scripts=[["RUNNING", "RUNNING", "RUNNING", "SUCCEEDED"]])
+        jobs.observer = kill.attempt.task_store.observer = kill
+        try:
+            ending: Any = run_job(jobs, policy=POLICY, context=kill.attempt.context)
+        except ResumeError as error:
+            ending = error
+        endings.append((kill, jobs, ending))
+    return endings[:-1]  # the last one was not killed any more
+
+
+def calls(jobs: FakeJobs, name: str) -> int:
+    return sum(event.call == name for event in jobs.events)
+
+
+@pytest.mark.parametrize("state", ["failed", "success"])
+def test_a_person_who_marks_the_task_at_any_moment_leaves_no_job_alive(state: Any) -> None:
+    endings = killed_at_every_moment(lambda attempt: attempt.mark(state))
+    assert len(endings) >= 8
+    for kill, jobs, ending in endings:
+        before_the_end = "before set resume.job.job" in kill.trace[-1:] or isinstance(ending, ResumeError)
+        assert calls(jobs, "submit") <= 1, kill.trace
+        assert calls(jobs, "cancel") <= 1, kill.trace
+        assert before_the_end or not jobs.alive(), kill.trace
+        if jobs.jobs and jobs.jobs[0].states[-1] != "SUCCEEDED":
+            assert calls(jobs, "cancel") == 1, kill.trace
+
+
+def test_a_deploy_at_any_moment_leaves_the_job_alone_and_the_attempt_returns_its_result() -> None:
+    for kill, jobs, ending in killed_at_every_moment(lambda _attempt: None):
+        assert ending == {"job": "job-0"}, kill.trace
+        assert (calls(jobs, "submit"), calls(jobs, "cancel")) == (1, 0), kill.trace
+
+
+def test_an_attempt_that_is_replaced_at_any_moment_leaves_its_successor_one_job() -> None:
+    successors: list[TaskAttempt] = []
+    endings = killed_at_every_moment(lambda attempt: successors.append(attempt.supersede()))
+    for (kill, jobs, _), successor in zip(endings, successors, strict=True):
+        jobs.observer = successor.task_store.observer = None
+        assert run_job(jobs, policy=POLICY, context=successor.context) == {"job": "job-0"}, kill.trace
+        assert calls(jobs, "cancel") == 0, kill.trace
+        assert calls(jobs, "submit") == 1, kill.trace
+
+
+def test_a_person_who_clears_the_running_task_at_any_moment_has_never_two_jobs_alive() -> None:
+    successors: list[TaskAttempt] = []
+    endings = killed_at_every_moment(lambda attempt: successors.append(attempt.clear(while_running=True)))
+    for (kill, jobs, _), successor in zip(endings, successors, strict=True):
+        jobs.observer = successor.task_store.observer = None
+        with successor as cleared:
+            result = run_job(jobs, policy=POLICY, context=cleared.context)
+        assert result == {"job": f"job-{len(jobs.jobs) - 1}"}, kill.trace
+        assert jobs.most_alive == 1, kill.trace
+        assert calls(jobs, "cancel") <= 1, kill.trace

@@ -1,0 +1,94 @@
+"""What may be deleted by a cleanup, and what may not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+import pytest
+
+from airflow_resume.testing.contract.abilities import Ability, needs
+from airflow_resume.testing.contract.fixtures import Fixtures
+
+HOUR = timedelta(hours=1)
+MANY = 120
+"""Values to delete at once: more than fit a small batch."""
+
+
+class Expiry(Fixtures):
+    """Tests of retention and cleanup. No time passes: what has expired was given an expiry in the past."""
+
+    @needs(Ability.RETENTION)
+    def test_a_value_with_a_retention_is_kept_until_then(self, store: Any) -> None:
+        store.set("key", 1, retention=HOUR)
+        assert store.get("key") == 1
+
+    @needs(Ability.CLEANUP)
+    def test_to_clean_an_empty_store_is_no_error(self, store: Any, cleanup: Callable[[], object]) -> None:
+        cleanup()
+        assert store.get("key", "missing") == "missing"
+
+    @needs(Ability.CLEANUP)
+    def test_what_has_no_expiry_is_not_collected(self, store: Any, cleanup: Callable[[], object]) -> None:
+        store.set("key", 1)
+        cleanup()
+        assert store.get("key") == 1
+
+    @needs(Ability.RETENTION, Ability.CLEANUP)
+    def test_what_has_expired_is_collected_and_nothing_else(self, store: Any, cleanup: Callable[[], object]) -> None:
+        for number in range(MANY):
+            store.set(f"expired.{number}", number, retention=-HOUR)
+        store.set("for an hour", 1, retention=HOUR)
+        store.set("for ever", 2)
+        cleanup()
+        assert [n for n in range(MANY) if store.get(f"expired.{n}") is not None] == []
+        assert (store.get("for an hour"), store.get("for ever")) == (1, 2)
+
+    @needs(Ability.RETENTION, Ability.CLEANUP)
+    @pytest.mark.parametrize("retention", [HOUR, None], ids=["for an hour", "for ever"])
+    def test_what_was_set_again_is_not_collected(
+        self, store: Any, cleanup: Callable[[], object], retention: timedelta | None
+    ) -> None:
+        store.set("key", "old", retention=-HOUR)
+        store.set("key", "new", **({} if retention is None else {"retention": retention}))
+        cleanup()
+        assert store.get("key", "missing") == "new"
+
+    @needs(Ability.RETENTION, Ability.CLEANUP)
+    def test_the_last_retention_counts(self, store: Any, cleanup: Callable[[], object]) -> None:
+        store.set("key", "old")
+        store.set("key", "new", retention=-HOUR)
+        cleanup()
+        assert store.get("key", "missing") == "missing"
+
+    @needs(Ability.RETENTION, Ability.CLEANUP)
+    def test_what_was_collected_can_be_set_again(self, store: Any, cleanup: Callable[[], object]) -> None:
+        store.set("key", 1, retention=-HOUR)
+        cleanup()
+        store.set("key", 2)
+        cleanup()
+        assert store.get("key") == 2
+
+    @needs(Ability.SCOPES, Ability.CLEANUP)
+    @pytest.mark.parametrize("hours", [-12, 0, 14])
+    def test_an_expiry_in_any_time_zone_is_the_same_moment(
+        self, backend: Any, cleanup: Callable[[], object], hours: int
+    ) -> None:
+        scope, now = self.scopes(backend)[0], datetime.now(timezone(timedelta(hours=hours)))
+        backend.set(scope, "expired", "1", expires_at=now - HOUR)
+        backend.set(scope, "fresh", "2", expires_at=now + HOUR)
+        cleanup()
+        assert [backend.get(scope, key) for key in ("expired", "fresh")] == [None, "2"]
+
+    @needs(Ability.SCOPES, Ability.CLEANUP)
+    def test_a_key_that_expired_in_one_scope_stays_in_the_others(
+        self, backend: Any, cleanup: Callable[[], object]
+    ) -> None:
+        first, *others = self.scopes(backend)
+        backend.set(first, "key", "1", expires_at=datetime.now(timezone.utc) - HOUR)
+        for scope in others:
+            backend.set(scope, "key", "2")
+        cleanup()
+        assert backend.get(first, "key") is None
+        assert [backend.get(scope, "key") for scope in others] == ["2"] * len(others)
