@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta, timezone
+from typing import Any
 
 from airflow.sdk import Asset
 
@@ -22,10 +23,15 @@ def at(hour: int) -> datetime:
 
 def four_oclock() -> CrashWorld:
     """The warehouse is overwritten by window, so it holds every hour exactly once."""
-    world = CrashWorld(airflow=World(), hour=4, loaded=set())
+    world = CrashWorld(airflow=World(), hour=4, loaded=set(), loaded_then=[])
     world.airflow.know([ORDERS])
     rows = world.airflow.assets["orders"].rows
-    world.follow(lambda: rows.values_by_key().get(MARK, {}).get("at"))  # type: ignore[union-attr]
+
+    def read_mark() -> Any:
+        world.loaded_then.append(len(world.loaded))
+        return rows.values_by_key().get(MARK, {}).get("at")  # type: ignore[union-attr]
+
+    world.follow(read_mark)
     return world
 
 
@@ -46,6 +52,8 @@ def test_no_hour_is_skipped_whenever_the_attempts_die() -> None:
     def everything_is_loaded(outcome: Outcome[CrashWorld]) -> None:
         assert outcome.result == list(range(5))
         assert outcome.marks[-1] == at(5).isoformat()
+        for mark, loaded in zip(outcome.marks, outcome.world.loaded_then, strict=True):
+            assert mark is None or mark <= at(loaded).isoformat(), "the mark is never ahead of what is loaded"
 
     oracles = [everything_is_loaded, each_effect_at_least_once, mark_never_decreases, same_result]
     report = explore_crashes(two_runs, oracle=oracles, world=four_oclock)
