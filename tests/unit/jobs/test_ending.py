@@ -24,7 +24,7 @@ KILLS = {
     "marked failed": (KillFacts(record_visible=True, task_state="failed"), Ending.USER),
     "marked successful": (KillFacts(record_visible=True, task_state="success"), Ending.USER),
     "marked failed before anything was written": (KillFacts(task_state="failed"), Ending.USER),
-    "cleared while running": (KillFacts(record_visible=False, task_state="restarting"), Ending.USER),
+    "cleared while running": (KillFacts(record_visible=False, task_state="restarting"), Ending.CLEARED),
     "deploy": (KillFacts(record_visible=True, task_state="running"), Ending.SHUTDOWN),
     "deploy before anything was written": (KillFacts(task_state="running"), Ending.UNKNOWN),
     "replaced, the next one runs": (KillFacts(record_visible=False, task_state="running"), Ending.REPLACED),
@@ -48,7 +48,7 @@ EVERY: frozenset[CancelOn] = frozenset({"user", "shutdown", "timeout", "final_fa
 @pytest.mark.parametrize("final", [False, True])
 @pytest.mark.parametrize("why", Ending)
 def test_a_job_goes_with_its_task_exactly_when_the_policy_names_the_reason(why: Ending, final: bool) -> None:  # noqa: FBT001
-    named = {why.value} & EVERY
+    named = {"user"} if why is Ending.CLEARED else {why.value} & EVERY
     if final and why in {Ending.TIMEOUT, Ending.FAILURE}:
         named |= {"final_failure"}
     print(f"{why.value:10} {'last try' if final else 'retries left':12} -> {sorted(named) or 'never'}")
@@ -59,7 +59,7 @@ def test_a_job_goes_with_its_task_exactly_when_the_policy_names_the_reason(why: 
 
 
 def test_by_default_only_a_person_ends_a_job() -> None:
-    assert [why for why in Ending if goes_with_it(why, ResumePolicy(), final=True)] == [Ending.USER]
+    assert [why for why in Ending if goes_with_it(why, ResumePolicy(), final=True)] == [Ending.USER, Ending.CLEARED]
 
 
 @pytest.mark.parametrize(("value", "error"), [({"users"}, ValueError), ("user", TypeError), (None, TypeError)])
@@ -166,6 +166,18 @@ def test_a_person_who_clears_the_running_task_ends_its_job_once(during: str) -> 
 
 
 FAST = ResumePolicy(poll=PollPolicy(interval=timedelta(0), max_interval=timedelta(0)))
+
+
+def test_a_clear_that_is_treated_like_a_retry_leaves_the_job_to_the_next_attempt() -> None:
+    jobs, attempt = KilledJobs(scripts=LONG), task_context()
+    resuming = ResumePolicy(on_clear="resume", poll=FAST.poll)
+    following: list[TaskAttempt] = []
+    with pytest.raises(SupersededError):
+        killed_while(jobs, attempt, lambda: following.append(attempt.clear(while_running=True)), resuming)
+    assert jobs.calls("cancel") == 0
+    with following[0] as cleared:
+        assert run_job(jobs, context=cleared.context, policy=resuming) == {"job": "job-0"}
+    assert (jobs.calls("submit"), jobs.calls("cancel")) == (1, 0)
 
 
 def test_a_deploy_leaves_the_job_alone_and_the_attempt_may_still_return_its_result() -> None:

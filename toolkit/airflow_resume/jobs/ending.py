@@ -32,7 +32,9 @@ class Ending(str, Enum):
     """Why an attempt ends before its job."""
 
     USER = "user"
-    """A person marked the task failed or successful, or cleared it."""
+    """A person marked the task failed or successful."""
+    CLEARED = "cleared"
+    """A person cleared the task while it ran."""
     SHUTDOWN = "shutdown"
     """The worker goes: a deploy, a spot reclaim, a drained node."""
     TIMEOUT = "timeout"
@@ -70,7 +72,7 @@ def ending_of_kill(facts: KillFacts) -> Ending:
     if facts.task_state is None:
         return Ending.UNKNOWN
     if facts.task_state == "restarting":  # cleared while running; no successor has started yet
-        return Ending.USER
+        return Ending.CLEARED
     if facts.record_visible is False:
         return Ending.REPLACED
     if facts.task_state in _MARKED:
@@ -91,6 +93,8 @@ def goes_with_it(ending: Ending, policy: ResumePolicy, *, final: bool) -> bool:
     match ending:
         case Ending.USER:
             return "user" in policy.cancel_on
+        case Ending.CLEARED:  # a clear that is treated like a retry leaves the job to the next attempt
+            return "user" in policy.cancel_on and policy.on_clear == "resubmit"
         case Ending.SHUTDOWN:
             return "shutdown" in policy.cancel_on
         case Ending.TIMEOUT:

@@ -61,10 +61,11 @@ class ResumePolicy:
         on_failed_job: the job of an earlier attempt failed: a new one, or fail without further tries.
         on_gone_job: the job system has forgotten the job and no result was saved; likewise.
         cancel_on: when the job is cancelled because its task ends, a set of: `"user"` (a person marked the task failed
-            or successful, or cleared it while it ran), `"shutdown"` (the worker goes: a deploy, a spot reclaim),
-            `"timeout"` (`execution_timeout` or `poll.timeout`), `"final_failure"` (the attempt fails, and no further
-            one will come). Otherwise the job lives on, and the next attempt reconnects to it. A job whose task was
-            taken over by another attempt, or ended for a reason that could not be learned, is never cancelled.
+            or successful, or cleared it while it ran; that one not with on_clear="resume"), `"shutdown"` (the worker
+            goes: a deploy, a spot reclaim), `"timeout"` (`execution_timeout` or `poll.timeout`), `"final_failure"` (the
+            attempt fails, and no further one will come). Otherwise the job lives on, and the next attempt reconnects to
+            it. A job whose task was taken over by another attempt, or ended for a reason that could not be learned, is
+            never cancelled.
         poll: how often to ask.
         unknown_timeout: how long a status may stay unknown before the attempt fails. It never leads to a submit.
     """
