@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+import http.client
+import json
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, suppress
 from datetime import datetime, timedelta, timezone
+from pathlib import Path
 from typing import Any
 
 import pytest
 from airflow.sdk import Asset, BaseOperator
 from airflow.sdk import ResumableJobMixin as AirflowResumableJobMixin
+from file_rows import FileRows
 
 from airflow_resume import PollPolicy, ResumePolicy, checkpoint, run_job, watermark
 from airflow_resume.errors import JobFailedError, JobWaitTimeoutError
@@ -216,6 +221,85 @@ def test_a_cleared_task_has_a_second_job_and_never_two_live_ones(can_cancel: boo
         return a_task(cleared=False, jobs=FakeJobs(can_cancel=can_cancel, scripts=scripts))
 
     explored(cleared_in_between, one_alive, the_second_job_counts, world=make_world, max_pairs=150)
+
+
+# --- over HTTP, and really killed -----------------------------------------------------------------------------
+
+
+class HttpJobs:
+    """A client of the served `FakeJobs`; a process that is killed leaves no connection to the next."""
+
+    def __init__(self, world: CrashWorld, url: str) -> None:
+        self._world = world
+        self._address = url.removeprefix("http://")
+
+    def _ask(self, method: str, path: str, token: str | None = None) -> Any:
+        connection = http.client.HTTPConnection(self._address, timeout=30)
+        try:
+            connection.request(method, path, headers={} if token is None else {"Idempotency-Key": token})
+            answer = connection.getresponse()
+            content = json.loads(answer.read())
+        finally:
+            connection.close()
+        assert answer.status < 400, content
+        return content
+
+    def submit(self, token: str | None = None, /) -> str:
+        with self._world.effect("submit"):
+            job: str = self._ask("POST", "/jobs", token)["id"]
+        return job
+
+    def find(self, token: str, /) -> str | None:
+        return next((job["id"] for job in self._ask("GET", f"/jobs?token={token}")), None)
+
+    def status(self, external_id: str, /) -> str:
+        return str(self._ask("GET", f"/jobs/{external_id}")["status"])
+
+    def result(self, external_id: str, /) -> Any:
+        return self._ask("GET", f"/jobs/{external_id}/result")
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[Callable[[], CrashWorld]]:
+    """Makes worlds that outlive a process: a file, and a job system on a port."""
+    with ExitStack() as servers:
+        worlds = iter(range(10**6))
+
+        def make_world() -> CrashWorld:
+            system = FakeJobs(scripts=[["RUNNING", "RUNNING", "SUCCEEDED"]])
+            world = a_task(system=system)
+            world.airflow.instances["dag", "run-1", "task", -1].rows = FileRows(tmp_path / f"{next(worlds)}.json")
+            vars(world)["jobs"] = HttpJobs(world, servers.enter_context(system.serve()).url)
+            return world
+
+        yield make_world
+
+
+def submitted(world: CrashWorld) -> list[str]:
+    return [job.id for job in world.system.jobs]
+
+
+@pytest.mark.parametrize("attempt", [ours, function])
+def test_ours_has_one_job_at_a_real_server_whenever_the_process_is_killed(
+    attempt: Any, served: Callable[[], CrashWorld]
+) -> None:
+    def one(outcome: Outcome[CrashWorld]) -> None:
+        assert submitted(outcome.world) == ["job-0"]
+
+    report = explored(attempt, one, same_result, world=served, kinds=["sigkill"], max_pairs=20)
+    assert report.ways == len(report.points) + report.pairs
+    assert report.pairs > 10
+
+
+def test_airflows_mixin_leaves_two_jobs_at_a_real_server(served: Callable[[], CrashWorld]) -> None:
+    def at_most_one(outcome: Outcome[CrashWorld]) -> None:
+        assert len(submitted(outcome.world)) == 1, submitted(outcome.world)
+
+    report = explored(airflows, at_most_one, world=served, kinds=["sigkill"], double=False, find_all=True)
+    assert {(finding.where[0], finding.problem.splitlines()[0]) for finding in report.findings} == {
+        ("after submit", "['job-0', 'job-1']"),
+        ("before set remote_job_id", "['job-0', 'job-1']"),
+    }
 
 
 # --- loops ----------------------------------------------------------------------------------------------------

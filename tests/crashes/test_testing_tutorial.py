@@ -43,9 +43,12 @@ def test_what_breaks_is_shown(tutorial: dict[str, Any], test: str, output: str) 
     assert str(caught.value) == OUTPUTS[output].rstrip("\n")
 
 
-def test_the_loop_that_does_not_break(tutorial: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
-    tutorial["test_resuming"]()
-    assert capsys.readouterr().out == OUTPUTS["checkpoint"]
+@pytest.mark.parametrize(("test", "output"), [("test_resuming", "checkpoint"), ("test_a_lost_reply", "serve")])
+def test_what_does_not_break(
+    tutorial: dict[str, Any], capsys: pytest.CaptureFixture[str], test: str, output: str
+) -> None:
+    tutorial[test]()
+    assert capsys.readouterr().out == OUTPUTS[output]
 
 
 @pytest.mark.parametrize("test", ["test_work_first_loses_nothing", "test_run_job", "test_as_a_task"])

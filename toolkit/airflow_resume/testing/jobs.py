@@ -2,15 +2,32 @@
 
 from __future__ import annotations
 
+import threading
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from airflow_resume.jobs.protocol import classify_word
 
+if TYPE_CHECKING:
+    from airflow_resume.testing.jobs_server import JobsServer
+
 CANCELLED = "CANCELLED"
+
+_is_observed: ContextVar[bool] = ContextVar("_is_observed", default=True)
+
+
+@contextmanager
+def unobserved() -> Iterator[None]:
+    """What this thread asks of any `FakeJobs` in the block is not told to its observer."""
+    before = _is_observed.set(False)
+    try:
+        yield
+    finally:
+        _is_observed.reset(before)
 
 
 class UnknownJobError(LookupError):
@@ -57,7 +74,7 @@ class _Failure(NamedTuple):
 class FakeJobs:
     """A job system in memory. It satisfies `airflow_resume.jobs.Jobs`, and serves any operator or hook as well.
 
-    A status is one of the usual words (`RUNNING`, `SUCCEEDED`, ...).
+    A status is one of the usual words (`RUNNING`, `SUCCEEDED`, ...). It is safe in threads.
 
     Args:
         scripts: the states of the first job, the second, ...; the last script serves all later ones.
@@ -88,6 +105,7 @@ class FakeJobs:
 
     def __post_init__(self) -> None:
         self._failures: dict[str, deque[_Failure]] = defaultdict(deque)
+        self._lock = threading.RLock()
         if not self.can_find:
             self.__dict__["find"] = None
         if not self.can_cancel:
@@ -116,7 +134,9 @@ class FakeJobs:
         with self._called("status"):
             job = self._job(external_id)
             self._log("status", job)
-        return job.states.pop(0) if len(job.states) > 1 else job.state
+            state = job.state
+            job.states = job.states[1:] or job.states
+        return state
 
     def find(self, token: str, /) -> Any:
         """The id of the newest job that was submitted with this token, or None."""
@@ -148,6 +168,23 @@ class FakeJobs:
             self._log("result", job)
         return self.results(job.id)
 
+    def serve(self, *, port: int = 0) -> AbstractContextManager[JobsServer]:
+        """Serve it over HTTP on 127.0.0.1 while a `with` block lasts: `with jobs.serve() as server: server.url`.
+
+        The requests and answers are listed in `airflow_resume.testing.jobs_server`. The calls of clients are in
+        `events`, and are not told to `observer`. An error ordered with `fail_next` is HTTP 500; a ConnectionError or
+        TimeoutError is a connection closed without an answer; `server.fail_next` orders other statuses.
+
+        Args:
+            port: 0 takes a free one.
+
+        Raises:
+            OSError: the port is taken.
+        """
+        from airflow_resume.testing.jobs_server import serving
+
+        return serving(self, port=port)
+
     # --- what a test orders -----------------------------------------------------------------------------------
 
     def forget(self, external_id: Any) -> None:
@@ -166,17 +203,18 @@ class FakeJobs:
 
     @contextmanager
     def _called(self, call: str, *, is_effect: bool = False) -> Iterator[None]:
-        failure = self._failures[call].popleft() if self._failures[call] else None
-        observe = self.observer if is_effect else None
-        if observe is not None:
-            observe("before", call)
-        if failure is not None and not failure.applied:
-            raise failure.error
-        yield
-        if observe is not None:
-            observe("after", call)
-        if failure is not None:
-            raise failure.error
+        with self._lock:
+            failure = self._failures[call].popleft() if self._failures[call] else None
+            observe = self.observer if is_effect and _is_observed.get() else None
+            if observe is not None:
+                observe("before", call)
+            if failure is not None and not failure.applied:
+                raise failure.error
+            yield
+            if observe is not None:
+                observe("after", call)
+            if failure is not None:
+                raise failure.error
 
     def _log(self, call: str, job: FakeJob | None) -> None:
         self.events.append(JobEvent(call, None if job is None else job.id))
