@@ -164,7 +164,7 @@ def _keep_for_ever(accessor: Any) -> Mapping[str, Any]:
     """What `set` is told so that a value stays; the state of an asset stays anyway."""
     from airflow.sdk.execution_time.context import NEVER_EXPIRE
 
-    return {"retention": NEVER_EXPIRE} if _knows_retention(type(accessor)) else {}
+    return {"retention": NEVER_EXPIRE} if _knows_retention(type(accessor))  # type: ignore[arg-type] else {}
 
 
 @functools.cache

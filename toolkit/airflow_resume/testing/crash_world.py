@@ -32,6 +32,7 @@ class CrashWorld:
     if TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any: ...
+        def __setattr__(self, name: str, value: Any) -> None: ...
 
     @property
     def attempt(self) -> int:
