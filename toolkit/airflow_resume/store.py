@@ -12,7 +12,7 @@ import inspect
 import logging
 import time
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeVar, cast
@@ -164,11 +164,12 @@ def _keep_for_ever(accessor: Any) -> Mapping[str, Any]:
     """What `set` is told so that a value stays; the state of an asset stays anyway."""
     from airflow.sdk.execution_time.context import NEVER_EXPIRE
 
-    return {"retention": NEVER_EXPIRE} if _knows_retention(type(accessor))  # type: ignore[arg-type] else {}
+    kind: Hashable = type(accessor)
+    return {"retention": NEVER_EXPIRE} if _knows_retention(kind) else {}
 
 
 @functools.cache
-def _knows_retention(kind: type[Any]) -> bool:
+def _knows_retention(kind: Any) -> bool:
     return "retention" in inspect.signature(kind.set).parameters
 
 
