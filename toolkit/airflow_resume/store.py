@@ -12,7 +12,7 @@ import inspect
 import logging
 import time
 import traceback
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeVar, cast
@@ -164,8 +164,8 @@ def _keep_for_ever(accessor: Any) -> Mapping[str, Any]:
     """What `set` is told so that a value stays; the state of an asset stays anyway."""
     from airflow.sdk.execution_time.context import NEVER_EXPIRE
 
-    kind: Hashable = type(accessor)
-    return {"retention": NEVER_EXPIRE} if _knows_retention(kind) else {}
+    knows = _knows_retention(type(accessor))  # type: ignore[arg-type]  a class can be a key
+    return {"retention": NEVER_EXPIRE} if knows else {}
 
 
 @functools.cache
