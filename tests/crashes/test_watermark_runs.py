@@ -29,7 +29,7 @@ def four_oclock() -> CrashWorld:
 
     def read_mark() -> Any:
         world.loaded_then.append(len(world.loaded))
-        return rows.values_by_key().get(MARK, {}).get("at")  # type: ignore[union-attr]
+        return rows.values_by_key().get(MARK, {}).get("at")
 
     world.follow(read_mark)
     return world

@@ -7,6 +7,7 @@ channel, is repeated while the API server is away, and fails by one of our names
 from __future__ import annotations
 
 import copy
+import functools
 import inspect
 import logging
 import time
@@ -163,10 +164,12 @@ def _keep_for_ever(accessor: Any) -> Mapping[str, Any]:
     """What `set` is told so that a value stays; the state of an asset stays anyway."""
     from airflow.sdk.execution_time.context import NEVER_EXPIRE
 
-    return {"retention": NEVER_EXPIRE} if _knows_retention(type(accessor)) else {}
+    knows = _knows_retention(type(accessor))  # type: ignore[arg-type]  a class can be a key
+    return {"retention": NEVER_EXPIRE} if knows else {}
 
 
-def _knows_retention(kind: type[Any]) -> bool:
+@functools.cache
+def _knows_retention(kind: Any) -> bool:
     return "retention" in inspect.signature(kind.set).parameters
 
 

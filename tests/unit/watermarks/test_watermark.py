@@ -80,7 +80,7 @@ def two_runs() -> CrashWorld:
 
     def read_mark() -> Any:
         world.loaded_then.append(len(world.loaded))
-        return rows.values_by_key().get(MARK, {}).get("at")  # type: ignore[union-attr]
+        return rows.values_by_key().get(MARK, {}).get("at")
 
     world.follow(read_mark)
     return world
@@ -169,7 +169,7 @@ def test_lookback_never_reads_before_the_start() -> None:
 def test_nothing_new_commits_nothing(hour: int) -> None:
     first, clock = a_try(), Clock(hour)
     assert run(first, orders(clock)).empty
-    assert first.task_store.values[WINDOW]["state"] == "claimed"  # type: ignore[index, call-overload]
+    assert first.task_store.values[WINDOW]["state"] == "claimed"
     assert marks(first)[MARK]["at"] == at(0).isoformat()
     with pytest.raises(AirflowSkipException):
         run(first.retry(), orders(clock, when_empty="skip"))
@@ -180,7 +180,7 @@ def test_a_failing_body_moves_nothing() -> None:
     with pytest.raises(KeyError), orders(Clock(5)).open(first.context):
         raise KeyError
     assert marks(first)[MARK]["at"] == at(0).isoformat()
-    assert first.task_store.values[WINDOW]["state"] == "pending"  # type: ignore[index, call-overload]
+    assert first.task_store.values[WINDOW]["state"] == "pending"
 
 
 # --- races and old attempts -----------------------------------------------------------------------------------

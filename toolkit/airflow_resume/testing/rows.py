@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-
-from pydantic import JsonValue
+from typing import Any
 
 from airflow_resume.testing.wire import received
 
@@ -21,7 +20,7 @@ class Row:
 class Rows(dict[str, Row]):
     """The rows of one task instance or of one asset, by key."""
 
-    def values_by_key(self) -> dict[str, JsonValue]:
+    def values_by_key(self) -> dict[str, Any]:
         """What a reader would get now."""
         return {key: received(row.text) for key, row in self.items()}
 

@@ -9,6 +9,7 @@ import json
 import logging
 from datetime import datetime, timedelta
 from functools import partial
+from typing import Any
 
 from airflow.sdk.exceptions import AirflowRuntimeError
 from airflow.sdk.execution_time.context import NEVER_EXPIRE
@@ -57,7 +58,7 @@ class _FakeStore(AccessorStandIn):
         return self._counter.log
 
     @property
-    def values(self) -> dict[str, JsonValue]:
+    def values(self) -> dict[str, Any]:
         """What is kept, whoever may read it."""
         return self.rows.values_by_key()
 
