@@ -24,6 +24,7 @@ airflow: $(VENV)/.ready  ## the tests on a real Airflow with real kills
 
 bench: $(VENV)/.ready  ## what is measured
 	@$(BIN)/python tests/benchmarks/bench_explorer.py
+	@$(BIN)/python tests/benchmarks/bench_plugin.py
 
 lint: $(VENV)/.ready  ## style, formatting, import borders
 	@$(BIN)/ruff check
