@@ -30,6 +30,7 @@ facts-next: $(VENV)/.ready  ## the stand-ins of the testing kit against the pre-
 
 bench: $(VENV)/.ready  ## what is measured
 	@$(BIN)/python tests/benchmarks/bench_explorer.py
+	@$(BIN)/python tests/benchmarks/bench_plugin.py
 
 lint: $(VENV)/.ready  ## style, formatting, import borders
 	@$(BIN)/ruff check

@@ -24,8 +24,8 @@ USES_STORES = """
 import pytest
 from airflow_resume import checkpoint
 
-def test_a_retry_goes_on(task_context):
-    with task_context() as first, pytest.raises(KeyError):
+def test_a_retry_goes_on(task_attempt):
+    with task_attempt() as first, pytest.raises(KeyError):
         for number in checkpoint([1, 2, 3], name="l"):
             if number == 2:
                 raise KeyError

@@ -1,4 +1,8 @@
-"""The pytest plugin: fixtures that import nothing until a test asks for them."""
+"""The pytest plugin: fixtures that import nothing until a test asks for them.
+
+No fixture is called `task_context`, like what one of them gives: pytest-airflow-in-a-box has one of that name, and of
+two plugins the one that happens to load last would win without a word.
+"""
 
 from __future__ import annotations
 
@@ -32,8 +36,8 @@ def asset_state_store() -> FakeAssetStore:
 
 
 @pytest.fixture
-def task_context() -> Callable[..., TaskAttempt]:
-    """The first attempt of a task, see `airflow_resume.testing.task_context`."""
+def task_attempt() -> Callable[..., TaskAttempt]:
+    """Makes the first attempt of a task, see `airflow_resume.testing.task_context`."""
     from airflow_resume.testing.context import task_context
 
     return task_context
