@@ -164,7 +164,7 @@ def _keep_for_ever(accessor: Any) -> Mapping[str, Any]:
     """What `set` is told so that a value stays; the state of an asset stays anyway."""
     from airflow.sdk.execution_time.context import NEVER_EXPIRE
 
-    knows = _knows_retention(type(accessor))  # type: ignore[arg-type]  a class can be a key
+    knows = _knows_retention(type(accessor))  # type: ignore[arg-type]
     return {"retention": NEVER_EXPIRE} if knows else {}
 
 
