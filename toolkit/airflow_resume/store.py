@@ -13,7 +13,7 @@ import time
 import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeVar, cast
 
 from airflow_resume.attempt import AnyContext, Attempt, current_attempt, current_context
@@ -163,9 +163,10 @@ def _keep_for_ever(accessor: Any) -> Mapping[str, Any]:
     """What `set` is told so that a value stays; the state of an asset stays anyway."""
     from airflow.sdk.execution_time.context import NEVER_EXPIRE
 
-    return {"retention": NEVER_EXPIRE} if _knows_retention(type(accessor)) else {}
+    return {"retention": NEVER_EXPIRE} if _knows_retention(accessor.__class__) else {}
 
 
+@cache
 def _knows_retention(kind: type[Any]) -> bool:
     return "retention" in inspect.signature(kind.set).parameters
 
