@@ -7,14 +7,13 @@ channel, is repeated while the API server is away, and fails by one of our names
 from __future__ import annotations
 
 import copy
-import functools
 import inspect
 import logging
 import time
 import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeVar, cast
 
 from airflow_resume.attempt import AnyContext, Attempt, current_attempt, current_context
@@ -164,12 +163,11 @@ def _keep_for_ever(accessor: Any) -> Mapping[str, Any]:
     """What `set` is told so that a value stays; the state of an asset stays anyway."""
     from airflow.sdk.execution_time.context import NEVER_EXPIRE
 
-    knows = _knows_retention(type(accessor))  # type: ignore[arg-type]
-    return {"retention": NEVER_EXPIRE} if knows else {}
+    return {"retention": NEVER_EXPIRE} if _knows_retention(accessor.__class__) else {}
 
 
-@functools.cache
-def _knows_retention(kind: Any) -> bool:
+@cache
+def _knows_retention(kind: type[Any]) -> bool:
     return "retention" in inspect.signature(kind.set).parameters
 
 

@@ -8,7 +8,8 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import TypeVar
+from itertools import chain, repeat
+from typing import NoReturn, TypeVar
 
 from tenacity import Retrying, before_sleep_log, retry_if_exception, stop_after_attempt, wait_exponential, wait_random
 
@@ -43,7 +44,11 @@ def ask_patiently(
     ask: Callable[[], T], is_transient: Callable[[BaseException], bool], policy: PollPolicy, clock: Clock
 ) -> T:
     """The answer; a question that fails in passing is asked again, and never counts as a failed job."""
-    repeat = Retrying(
+    try:
+        return ask()  # nearly always enough, and far cheaper than a Retrying
+    except Exception as error:  # noqa: BLE001  the first of those that the Retrying counts
+        questions: Iterator[Callable[[], T]] = chain([partial(_raise, error)], repeat(ask))
+    ask_again = Retrying(
         retry=retry_if_exception(is_transient),
         stop=stop_after_attempt(policy.max_consecutive_errors),
         wait=wait_exponential(multiplier=policy.interval.total_seconds(), max=policy.max_interval.total_seconds())
@@ -52,7 +57,11 @@ def ask_patiently(
         before_sleep=before_sleep_log(log, logging.WARNING),
         reraise=True,
     )
-    return repeat(ask)
+    return ask_again(lambda: next(questions)())  # noqa: PLW0108  another one each time
+
+
+def _raise(error: Exception) -> NoReturn:
+    raise error
 
 
 def wait_for_end(
