@@ -74,6 +74,7 @@ def _patience(heartbeat_timeout: int | None) -> dict[str, object]:
     return {
         "SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT": heartbeat_timeout,
         "SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT_DETECTION_INTERVAL": 1,
+        "TRIGGERER__TRIGGERER_HEALTH_CHECK_THRESHOLD": heartbeat_timeout,
     }
 
 

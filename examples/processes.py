@@ -52,6 +52,8 @@ class ProcessFamily:
     Args:
         environment: All of their environment.
         logs: The folder for what they print, a file for each.
+
+    Several threads may use one family.
     """
 
     def __init__(self, environment: Mapping[str, str], *, logs: Path) -> None:
@@ -64,12 +66,13 @@ class ProcessFamily:
 
     def start(self, name: str, command: Sequence[str]) -> None:
         """Start a process that should run until `stop`."""
-        if self._guard is None:
-            self._guard = _start_guard(self._mark)
-            atexit.register(self.stop)
+        self._be_guarded()
+        self._started[name] = self._spawn(name, command)
+
+    def _spawn(self, name: str, command: Sequence[str]) -> subprocess.Popen[bytes]:
         self._logs.mkdir(parents=True, exist_ok=True)
         with self._log(name).open("wb") as log:
-            self._started[name] = subprocess.Popen(
+            return subprocess.Popen(
                 command,
                 env=self._environment,
                 stdin=subprocess.DEVNULL,
@@ -84,11 +87,20 @@ class ProcessFamily:
         Raises:
             ProcessEndedError: If it fails.
         """
-        self.start(name, command)
-        code = self._started[name].wait()
+        self._be_guarded()
+        with self._spawn(name, command) as process:
+            try:
+                code = process.wait()
+            except BaseException:
+                process.kill()
+                raise
         if code != 0:
             raise self._ended(name, code)
-        del self._started[name]
+
+    def _be_guarded(self) -> None:
+        if self._guard is None:
+            self._guard = _start_guard(self._mark)
+            atexit.register(self.stop)
 
     def kill(self, name: str) -> None:
         """SIGKILL one that was started, and whatever it started; `check` does not miss it."""
@@ -103,9 +115,9 @@ class ProcessFamily:
         Raises:
             ProcessEndedError: If one does not.
         """
-        for name, process in self._started.items():
+        for name, process in list(self._started.items()):
             code = process.poll()
-            if code is not None:
+            if code is not None and self._started.get(name) is process:
                 raise self._ended(name, code)
 
     def members(self) -> set[psutil.Process]:

@@ -45,6 +45,10 @@ class Hold:
                 raise TimeoutError(f"the request to kill the task at was not made within {seconds:.0f} s")
             time.sleep(GLANCE)
 
+    def release(self) -> None:
+        """Let the reply go."""
+        self.service.call("DELETE", f"/holds/{self.id}")
+
 
 class Stage:
     """Start with `with`; everything has ended when the block is left.
@@ -53,6 +57,7 @@ class Stage:
         home: an empty folder for all files.
         dags: the Dag files to run.
         port: of Airflow's UI; a free one by default.
+        flights: another file than that of all flights; with a small one, services start at once, and jobs cost little.
         job_seconds: how long a job of the job service takes.
         heartbeat_timeout: seconds until a task whose supervisor is gone is retried.
         triggerer: whether to run one, for deferrable operators.
@@ -65,6 +70,7 @@ class Stage:
         *,
         dags: Path = EXAMPLES / "dags",
         port: int | None = None,
+        flights: Path | None = None,
         job_seconds: float = 8,
         heartbeat_timeout: int | None = None,
         triggerer: bool = False,
@@ -80,7 +86,8 @@ class Stage:
             "heartbeat_timeout": heartbeat_timeout,
             "triggerer": triggerer,
         }
-        self._dags = dags
+        self.dags = dags
+        self._flights = [] if flights is None else ["--flights", str(flights)]
 
     def __enter__(self) -> Self:
         try:
@@ -101,7 +108,7 @@ class Stage:
             self._serve(name, "flights_service.py", "--database", str(self._home / f"{name}.db"))
         self._serve("jobs", "job_service.py", "--folder", str(self._home / "jobs"))
         self.flights, self.arrivals, self.jobs = map(self._service, self._ports)
-        self.airflow = LocalAirflow(self._home / "airflow", self._dags, env=self._environment, **self._airflow_options)
+        self.airflow = LocalAirflow(self._home / "airflow", self.dags, env=self._environment, **self._airflow_options)
         self.airflow.start(self._progress)
 
     def _service(self, name: str) -> Service:
@@ -112,7 +119,7 @@ class Stage:
 
     def _serve(self, name: str, script: str, *arguments: str) -> None:
         command = [sys.executable, str(EXAMPLES / script), "--port", "0", "--port-file", str(self._ports[name])]
-        self._services.start(name, [*command, *arguments])
+        self._services.start(name, [*command, *arguments, *self._flights])
 
     def _port(self, name: str, file: Path) -> int:
         deadline = time.monotonic() + 60

@@ -1,23 +1,75 @@
+"""Real Airflows, and tests that are played side by side on one of them."""
+
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
+from job_dag_files import copy_of_job_dags, few_flights
 
 from stage import Stage
 
+pytest.register_assert_rewrite("compared", "job_runs")
 
-@pytest.fixture(scope="session")
+HEARTBEAT_TIMEOUT = 10
+AT_ONCE = 6
+"""Scenarios; each is waiting most of the time."""
+
+
+def say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+@pytest.fixture(scope="module")
 def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
     """A real Airflow with the example Dags and what they talk to."""
-
-    def say(text: str) -> None:
-        print(text, file=sys.stderr, flush=True)
-
     with Stage(Path(tmp_path_factory.mktemp("stage")), job_seconds=6, progress=say) as running:
         yield running
+
+
+@pytest.fixture(scope="session")
+def job_stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    """A real Airflow for the Dags in `job_dags`, which gives a task up when it is silent for ten seconds."""
+    home = Path(tmp_path_factory.mktemp("jobs"))
+    dags = copy_of_job_dags(home / "dags")
+    options: dict[str, Any] = {"heartbeat_timeout": HEARTBEAT_TIMEOUT, "triggerer": True, "progress": say}
+    with Stage(home, dags=dags, flights=few_flights(home), **options) as running:
+        for dag_id in ("ours", "ours_mapped", "upgraded", "downgraded"):
+            running.airflow.wait_until_parsed(dag_id)
+        # So that no run gets the id 0, which Airflow's mixin takes for none.
+        running.jobs.call("POST", "/jobs", json={"seconds": 0})
+        yield running
+
+
+@pytest.fixture(scope="session")
+def playing(request: pytest.FixtureRequest, job_stage: Stage) -> Iterator[dict[str, Future[None]]]:
+    """The tests that are marked `side_by_side`, begun all together."""
+    items = [item for item in request.session.items if item.get_closest_marker("side_by_side")]
+    with ThreadPoolExecutor(max_workers=AT_ONCE) as pool:
+        begun = {item.nodeid: pool.submit(_play, item, job_stage) for item in items}
+        yield begun
+        for future in begun.values():
+            future.cancel()
+
+
+def _play(item: pytest.Item, job_stage: Stage) -> None:
+    assert isinstance(item, pytest.Function)
+    arguments = item.callspec.params if hasattr(item, "callspec") else {}
+    item.obj(job_stage=job_stage, **arguments)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> object:
+    """A test that is played side by side with others is already being played: wait for its end."""
+    if pyfuncitem.get_closest_marker("side_by_side") is None:
+        return None
+    playing: dict[str, Future[None]] = pyfuncitem.funcargs["playing"]  # type: ignore[assignment]
+    playing[pyfuncitem.nodeid].result()
+    return True
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -75,6 +75,16 @@ def test_a_job_that_dies_has_failed(client: httpx.Client, eventually: Eventually
     eventually(lambda: status(client, number) == "FAILED")
 
 
+def test_the_jobs_of_a_label_hurry_when_told_and_so_do_those_to_come(
+    client: httpx.Client, eventually: Eventually
+) -> None:
+    before, other = submit(client, label="a"), submit(client, label="b")
+    client.post("/hurry", json={"label": "a"}, headers={"X-Run-Label": "b"}).raise_for_status()
+    after = submit(client, label="a")
+    eventually(lambda: {status(client, number) for number in (before, after)} == {"SUCCEEDED"})
+    assert status(client, other) == "RUNNING"
+
+
 def test_a_token_is_looked_up_newest_first_and_not_recognised_at_submission(client: httpx.Client) -> None:
     numbers = [submit(client, token=token) for token in ("t", "u", "t")]
     assert numbers == [0, 1, 2]
@@ -153,6 +163,13 @@ def test_work_is_paced_by_the_part_that_is_done() -> None:
     pace.reach(0.25)
     assert time.now == pytest.approx(5)
     assert max(after - before for before, after in pairwise(checks)) <= 0.0501
+
+
+def test_work_in_a_hurry_is_not_paced() -> None:
+    time = Time()
+    pace = Pace(10, check=lambda: None, hurry=lambda: time.now > 1, clock=lambda: time.now, sleep=time.sleep)
+    pace.reach(0.5)
+    assert time.now == pytest.approx(1, abs=0.06)
 
 
 def test_flights_that_never_arrived_have_no_delay() -> None:

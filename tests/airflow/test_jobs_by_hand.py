@@ -1,0 +1,59 @@
+"""Jobs on a real Airflow whose tasks are marked and cleared by a person: never two jobs alive.
+
+What is played on Airflow's own mixin as well is in test_jobs_compared.
+"""
+
+from __future__ import annotations
+
+import pytest
+from job_runs import Run
+
+from stage import Stage
+
+pytestmark = [pytest.mark.side_by_side, pytest.mark.usefixtures("playing")]
+
+
+@pytest.mark.parametrize("state", ["failed", "success"])
+def test_marking_a_function_that_waits_cancels_its_job_once(job_stage: Stage, state: str) -> None:
+    run = Run.waiting(job_stage, "ours_function")
+    process = run.process
+    run.mark(state)
+    run.until_gone(process)
+    assert run.outcome().removesuffix(", failed") == "1 job, 1 cancelled, no result"
+    assert run.task["state"] == state
+
+
+def test_a_job_that_cannot_be_cancelled_is_waited_for_before_another_is_submitted(job_stage: Stage) -> None:
+    run = Run.waiting(job_stage, "ours_without_cancelling")
+    process = run.process
+    run.mark("failed")
+    run.until_gone(process)
+    assert run.books["alive"] == 1
+    run.clear()
+    run.until(lambda: " wait for the end (slot 'job'" in run.log(2), "the job is waited for")
+    assert run.outcome() == "2 jobs, the result of the last"
+
+
+def test_a_job_that_could_not_be_cancelled_when_its_task_was_cleared_is_taken_up(job_stage: Stage) -> None:
+    """Airflow gives no sign by which the next attempt could tell the clear from a retry; it says that it may be one."""
+    run = Run.waiting(job_stage, "ours_without_cancelling")
+    run.clear()
+    run.until_taken_up(2)
+    assert "A task of this run was cleared since try 1" in run.log(2)
+    assert run.outcome() == "1 job, its result"
+
+
+def test_a_task_that_shall_resume_keeps_its_job_when_it_is_cleared_while_it_runs(job_stage: Stage) -> None:
+    run = Run.waiting(job_stage, "ours_resuming")
+    run.clear()
+    run.until_taken_up(2)
+    assert run.outcome() == "1 job, its result"
+
+
+def test_a_task_that_shall_resume_returns_what_it_has_when_it_is_cleared_after_its_success(job_stage: Stage) -> None:
+    run = Run.waiting(job_stage, "ours_resuming")
+    assert run.end() == "success"
+    before = run.task["try_number"]
+    run.clear()
+    run.until(lambda: run.task["try_number"] > before, "another try")
+    assert run.outcome() == "1 job, its result"
