@@ -100,7 +100,7 @@ class JobStatusUnknownError(JobError):
 
 
 class JobWaitTimeoutError(JobError):
-    """Waiting for the job took longer than `poll.timeout`. The job lives on; a retry reconnects to it."""
+    """Waiting took longer than `poll.timeout`. Unless `cancel_on` says otherwise the job lives on; a retry reconnects."""
 
 
 class TaskStoppedError(JobError):
