@@ -100,7 +100,7 @@ class JobStatusUnknownError(JobError):
 
 
 class JobWaitTimeoutError(JobError):
-    """Waiting took longer than `poll.timeout`. Unless `cancel_on` says otherwise the job lives on; a retry reconnects."""
+    """Waiting took longer than `poll.timeout`. Unless `cancel_on` ends it the job lives on, and a retry reconnects."""
 
 
 class TaskStoppedError(JobError):
