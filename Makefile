@@ -14,13 +14,13 @@ demo: $(VENV)/.ready  ## kill real Airflow tasks and watch them resume (KEEP=1 k
 test: unit contract crashes airflow  ## every test
 
 unit: $(VENV)/.ready  ## the fast tests
-	@$(BIN)/python -m pytest tests/unit
+	@$(BIN)/python -m pytest -n 2 tests/unit
 
 contract: $(VENV)/.ready  ## what a state store must do, on ours and on Airflow's
 	@$(BIN)/python -m pytest tests/contract
 
 crashes: $(VENV)/.ready  ## the testing kit turned on everything, real kills of child processes included
-	@$(BIN)/python -m pytest tests/crashes
+	@$(BIN)/python -m pytest -n 2 tests/crashes
 
 airflow: $(VENV)/.ready  ## the tests on a real Airflow with real kills
 	@$(BIN)/python -m pytest tests/airflow

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -38,7 +39,7 @@ class DagImportError(RuntimeError):
 
 
 class AirflowClient:
-    """A client of one Airflow whose simple auth manager makes everyone an admin.
+    """A client of one Airflow whose simple auth manager makes everyone an admin; several threads may share it.
 
     Args:
         url: Where the API server is.
@@ -47,6 +48,7 @@ class AirflowClient:
 
     def __init__(self, url: str, *, still_alive: Callable[[], None] = lambda: None) -> None:
         self._still_alive = still_alive
+        self._one_change = threading.Lock()
         self.connect(url)
 
     def connect(self, url: str) -> None:
@@ -155,11 +157,15 @@ class AirflowClient:
         return run_id
 
     def _insist(self, method: str, path: str, body: object) -> None:
-        """Ask for a change again while Airflow answers that SQLite was locked, which has changed nothing."""
+        """Ask for a change again while Airflow answers that SQLite was locked, which has changed nothing.
+
+        One change at a time: two at once deadlock in the API server, until SQLite loses patience.
+        """
 
         def done() -> bool | None:
             try:
-                self.call(method, path, body=body)
+                with self._one_change:
+                    self.call(method, path, body=body)
             except AirflowApiError as error:
                 if error.status < _SERVER_ERROR:
                     raise
@@ -173,9 +179,9 @@ class AirflowClient:
         runs = self._get(f"/api/v2/dags/{dag_id}/dagRuns", order_by="-run_after", limit=1)["dag_runs"]
         return str(runs[0]["dag_run_id"])
 
-    def mark(self, dag_id: str, run_id: str, task_id: str, state: str) -> None:
+    def mark(self, dag_id: str, run_id: str, task_id: str, state: str, *, map_index: int = -1) -> None:
         """Mark a task of a run as failed or success, as a person does in the UI."""
-        self._insist("PATCH", _task(dag_id, run_id, task_id), {"new_state": state})
+        self._insist("PATCH", _task_instance(dag_id, run_id, task_id, map_index), {"new_state": state})
 
     def clear(self, dag_id: str, run_id: str, *task_ids: str) -> None:
         """Clear tasks of a run, as a person does in the UI."""
@@ -202,8 +208,7 @@ class AirflowClient:
 
     def task_instance(self, dag_id: str, run_id: str, task_id: str, map_index: int = -1) -> dict[str, Json]:
         """A task instance: its state, try_number, pid, and more."""
-        tail = "" if map_index < 0 else f"/{map_index}"
-        found: dict[str, Json] = self._get(_task(dag_id, run_id, task_id) + tail)
+        found: dict[str, Json] = self._get(_task_instance(dag_id, run_id, task_id, map_index))
         return found
 
     def xcom(self, dag_id: str, run_id: str, task_id: str, key: str = "return_value", map_index: int = -1) -> Json:
@@ -245,6 +250,11 @@ def _run(dag_id: str, run_id: str) -> str:
 
 def _task(dag_id: str, run_id: str, task_id: str) -> str:
     return f"{_run(dag_id, run_id)}/taskInstances/{task_id}"
+
+
+def _task_instance(dag_id: str, run_id: str, task_id: str, map_index: int) -> str:
+    tail = "" if map_index < 0 else f"/{map_index}"
+    return _task(dag_id, run_id, task_id) + tail
 
 
 def _entries(listed: Iterable[Mapping[str, Json]]) -> dict[str, Json]:

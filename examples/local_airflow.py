@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, NoReturn
 import psutil
 
 from airflow_client import AirflowClient
-from airflow_settings import PortInUseError, airflow_environment, free_port, require_free
+from airflow_settings import PortInUseError, airflow_environment, api_server_environment, free_port, require_free
 from processes import ProcessEndedError, ProcessFamily, descendants, kill
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ class LocalAirflow(AirflowClient):
         airflow = [sys.executable, "-m", "airflow"]
         # The API server needs no database until it is asked something, and importing takes it as long.
         progress("starting the api-server, preparing the database")
-        family.start("api-server", [*airflow, "api-server"])
+        family.start("api-server", [*airflow, "api-server"], environment=api_server_environment(self._home))
         family.run("db-migrate", [*airflow, "db", "migrate"])
         for component, *options in self._components:
             progress(f"starting the {component}")

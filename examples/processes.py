@@ -64,17 +64,17 @@ class ProcessFamily:
         self._started: dict[str, subprocess.Popen[bytes]] = {}
         self._guard: subprocess.Popen[bytes] | None = None
 
-    def start(self, name: str, command: Sequence[str]) -> None:
-        """Start a process that should run until `stop`."""
+    def start(self, name: str, command: Sequence[str], *, environment: Mapping[str, str] | None = None) -> None:
+        """Start a process that should run until `stop`; `environment` wins over that of all."""
         self._be_guarded()
-        self._started[name] = self._spawn(name, command)
+        self._started[name] = self._spawn(name, command, environment or {})
 
-    def _spawn(self, name: str, command: Sequence[str]) -> subprocess.Popen[bytes]:
+    def _spawn(self, name: str, command: Sequence[str], environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
         self._logs.mkdir(parents=True, exist_ok=True)
         with self._log(name).open("wb") as log:
             return subprocess.Popen(
                 command,
-                env=self._environment,
+                env={**self._environment, **environment},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -88,7 +88,7 @@ class ProcessFamily:
             ProcessEndedError: If it fails.
         """
         self._be_guarded()
-        with self._spawn(name, command) as process:
+        with self._spawn(name, command, {}) as process:
             try:
                 code = process.wait()
             except BaseException:

@@ -9,13 +9,17 @@ import pytest
 from airflow_resume.store import StateStore, task_store
 from airflow_resume.testing import FakeTaskStore, StoreContract
 
+LOOKALIKES = "test_keys_that_look_alike_are_two"
 DOUBTFUL = "test_what_json_cannot_hold_comes_back_unchanged_or_is_refused"
 
 
 class TestFakeTaskStore(StoreContract):
     """Airflow's accessor, as a task gets it."""
 
+    examples = 50  # every call is packed and unpacked as on its way to Airflow
+
     differs: ClassVar = {
+        f"{LOOKALIKES}[a dot]": "Airflow deletes every key of the task when the key to delete is a dot",
         f"{DOUBTFUL}[nested NaN]": "Airflow keeps null for a number inside a value that JSON does not have",
         f"{DOUBTFUL}[nested infinity]": "Airflow keeps null for a number inside a value that JSON does not have",
         f"{DOUBTFUL}[250 levels]": "Airflow takes a value of 250 levels, and fails every later get",

@@ -11,6 +11,7 @@ import pytest
 from metastore import metastore, only
 
 from airflow_resume.testing import StoreContract
+from airflow_resume.testing.contract import Ability
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -21,6 +22,7 @@ def _metastore(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 class TestMetastoreBackend(StoreContract):
     examples = 50  # a call takes some milliseconds
+    promises = (Ability.SCOPES, Ability.DURABLE, Ability.RETENTION, Ability.CLEANUP)
 
     @pytest.fixture
     def open_backend(self) -> Callable[[], Any]:

@@ -8,9 +8,12 @@ import pytest
 from sqlite_store import SqliteStore
 
 from airflow_resume.testing import StoreContract
+from airflow_resume.testing.contract import Ability
 
 
 class TestSqliteStore(StoreContract):
+    promises = frozenset(Ability) - {Ability.SCOPES}
+
     @pytest.fixture
     def open_store(self, tmp_path: Path) -> Callable[[], SqliteStore]:
         return partial(SqliteStore, tmp_path / "state.db")

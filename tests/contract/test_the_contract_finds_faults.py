@@ -15,6 +15,7 @@ from broken_stores import CAUGHT_BY
 from airflow_resume.store import MemoryStore
 from airflow_resume.testing import StoreContract
 from airflow_resume.testing.contract import Ability
+from airflow_resume.testing.contract.samples import LOOKALIKES
 
 SUPPORT = Path(__file__).parents[1] / "support"
 
@@ -24,6 +25,7 @@ class Outcome:
     kind: str
     """passed, skipped, failure, or error."""
     text: str
+    output: str
     properties: list[tuple[str | None, str | None]]
 
 
@@ -31,7 +33,16 @@ def run_pytest(folder: Path, *arguments: str) -> dict[tuple[str, str], Outcome]:
     """What comes of the tests, by class and name, when another pytest runs them without any plugin or setting."""
     (folder / "pytest.ini").write_text("[pytest]\n")
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
-    options = ["-c", "pytest.ini", "-q", "-p", "no:cacheprovider", "--junitxml=report.xml"]
+    options = [
+        "-c",
+        "pytest.ini",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "--junitxml=report.xml",
+        "-o",
+        "junit_logging=out-err",
+    ]
     command = [sys.executable, "-m", "pytest", *options, *arguments]
     done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, check=False)
     assert done.returncode in {0, 1}, done.stdout + done.stderr
@@ -41,10 +52,11 @@ def run_pytest(folder: Path, *arguments: str) -> dict[tuple[str, str], Outcome]:
 
 def outcome(case: ET.Element) -> Outcome:
     properties = [(found.get("name"), found.get("value")) for found in case.iter("property")]
+    printed = case.findtext("system-out", "")
     for kind in ("failure", "error", "skipped"):
         if (found := case.find(kind)) is not None:
-            return Outcome(kind, f"{found.get('message')}\n{found.text}", properties)
-    return Outcome("passed", "", properties)
+            return Outcome(kind, f"{found.get('message')}\n{found.text}", printed, properties)
+    return Outcome("passed", "", printed, properties)
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +65,7 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], 
     folder = tmp_path_factory.mktemp("contract")
     (folder / "test_it.py").write_text(USES)
     faults = [f"{SUPPORT / 'broken_stores.py'}::Test{name}::{test}" for name, test in CAUGHT_BY.items()]
-    chosen = "broken_stores or missing_key or abilities or scan"
+    chosen = "broken_stores or missing_key or abilities or scan or (Strict and alike)"
     return run_pytest(folder, "-o", "python_classes=*", "-k", chosen, *faults, "test_it.py")
 
 
@@ -69,12 +81,13 @@ def test_every_test_of_the_contract_has_a_fault_that_it_finds() -> None:
 
 
 def test_a_failure_shows_what_was_compared(outcomes: dict[tuple[str, str], Outcome]) -> None:
-    assert "AssertionError: assert ['other', 'other'] == ['one', 'other']" in outcomes["TestMergesCase", CASE].text
+    assert "== {'key': 'one', 'Key': 'other'}" in outcomes["TestMergesCase", CASE].text
 
 
 CASE = "test_keys_that_look_alike_are_two[case]"
 
 USES = """
+import re
 import pytest
 from airflow_resume.store import MemoryStore
 from airflow_resume.testing import StoreContract
@@ -93,9 +106,19 @@ class Differing(ABase):
 class Nothing(StoreContract):
     pass
 
-class Found(Plain):
-    def test_abilities(self, abilities):
-        assert {ability.name for ability, found in abilities.items() if found} == set()
+class PlainKeys(MemoryStore):
+    def set(self, key, value):
+        if not re.fullmatch("[A-Za-z0-9_:%-][A-Za-z0-9_:.%-]{0,199}", key):
+            raise ValueError(key)
+        super().set(key, value)
+
+    def delete(self, key):
+        self.values[key] and super().delete(key)
+
+class Strict(StoreContract):
+    @pytest.fixture
+    def store(self):
+        return PlainKeys()
 """
 
 
@@ -103,11 +126,19 @@ def test_subclasses_are_collected_whatever_their_name_and_the_contract_is_not(
     outcomes: dict[tuple[str, str], Outcome],
 ) -> None:
     classes = {name for name, _ in outcomes} - {f"Test{name}" for name in CAUGHT_BY}
-    assert classes == {"Plain", "Differing", "Nothing", "Found"}
+    assert classes == {"Plain", "Differing", "Nothing", "Strict"}
 
 
-def test_the_abilities_are_data(outcomes: dict[tuple[str, str], Outcome]) -> None:
-    assert outcomes["Found", "test_abilities"].kind == "passed"
+def test_the_abilities_are_data_and_text(outcomes: dict[tuple[str, str], Outcome]) -> None:
+    found = outcomes["Plain", "test_abilities"]
+    assert found.kind == "passed"
+    assert found.properties == [(f"has {ability.value}", "False") for ability in Ability]
+    assert "scan                     no: give the store a method `scan(prefix)`" in found.output
+
+
+def test_a_store_that_takes_plain_keys_only_passes(outcomes: dict[tuple[str, str], Outcome]) -> None:
+    kinds = [found.kind for (name, test), found in outcomes.items() if name == "Strict" and "alike" in test]
+    assert kinds == ["passed"] * len(LOOKALIKES)
 
 
 def test_a_missing_ability_is_named_with_how_to_supply_it(outcomes: dict[tuple[str, str], Outcome]) -> None:

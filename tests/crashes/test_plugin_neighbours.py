@@ -86,10 +86,12 @@ def run_pytest(folder: Path, test: str, *options: str, **environment: str) -> st
     (folder / "test_it.py").write_text(test)
     root = str(Path(airflow_resume.__file__).parents[1])
     path = os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH")]))
+    # This very test may be run by a worker of xdist, and the other pytest is none.
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
     done = subprocess.run(
         [sys.executable, "-m", "pytest", *options, "test_it.py"],
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": path, **environment},
+        env={**inherited, "PYTHONPATH": path, **environment},
         capture_output=True,
         text=True,
         check=False,

@@ -1,4 +1,4 @@
-"""Stores and backends with one fault each, and the test of the contract that must find it. Run by test_contract.py."""
+"""Stores and backends with one fault each, and the test of the contract that must find it."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from sqlite_store import SqliteStore
 
 from airflow_resume.store import MemoryStore
 from airflow_resume.testing import StoreContract
+from airflow_resume.testing.contract import Ability
 
 CAUGHT_BY: dict[str, str] = {}
 """By the name of the broken class: the test that must fail, with its case."""
@@ -31,7 +32,8 @@ def caught_by(test: str) -> Callable[[type], type]:
 
     def make(broken: type) -> type:
         CAUGHT_BY[broken.__name__] = test
-        others = {name: None for name in dir(StoreContract) if name.startswith("test_")}
+        others: dict[str, Any] = {name: None for name in dir(StoreContract) if name.startswith("test_")}
+        others["promises"] = getattr(broken, "promises", ())
         del others[test.partition("[")[0]]
         globals()[f"Test{broken.__name__}"] = type(broken.__name__, (StoreContract,), _supplied(broken) | others)
         return broken
@@ -92,6 +94,45 @@ class MergesEmoji(KeyedStore):
 class CutsKeys(KeyedStore):
     def keyed(self, key: str) -> str:
         return key[:191]
+
+
+@caught_by("test_keys_that_look_alike_are_two[a NUL]")
+class EndsKeysAtNul(KeyedStore):
+    def keyed(self, key: str) -> str:
+        return key.partition("\x00")[0]
+
+
+@caught_by("test_keys_that_look_alike_are_two[a line break]")
+class StripsLineBreaks(KeyedStore):
+    def keyed(self, key: str) -> str:
+        return key.rstrip("\n")
+
+
+@caught_by("test_keys_that_look_alike_are_two[a path]")
+class TakesKeysForPaths(KeyedStore):
+    def keyed(self, key: str) -> str:
+        return os.path.normpath(key)
+
+
+@caught_by("test_keys_that_look_alike_are_two[case]")
+class RefusesUpperCase(KeyedStore):
+    def keyed(self, key: str) -> str:
+        if key != key.lower():
+            raise ValueError(key)
+        return key
+
+
+@caught_by("test_keys_that_look_alike_are_two[a dot]")
+class DeletesAllAtADot(MemoryStore):
+    def set(self, key: str, value: Any) -> None:
+        if key == ".":
+            raise ValueError(key)
+        super().set(key, value)
+
+    def delete(self, key: str) -> None:
+        if key == ".":
+            self.values.clear()
+        super().delete(key)
 
 
 @caught_by("test_many_keys_keep_their_values")
@@ -221,6 +262,24 @@ class MakesBooleansNumbers(JsonStore):
         return int(value) if isinstance(value, bool) else value
 
 
+@caught_by("test_every_kind_of_json_comes_back_unchanged[text that looks like a truth]")
+class TakesYesForTrue(JsonStore):
+    def kept(self, value: Any) -> Any:
+        return True if value == "yes" else value
+
+
+@caught_by("test_every_kind_of_json_comes_back_unchanged[members with marks]")
+class ReplacesDotsInMembers(JsonStore):
+    def kept(self, value: Any) -> Any:
+        return {name.replace(".", "_"): item for name, item in value.items()} if isinstance(value, dict) else value
+
+
+@caught_by("test_every_kind_of_json_comes_back_unchanged[members that look like a tag]")
+class UnpacksTags(JsonStore):
+    def kept(self, value: Any) -> Any:
+        return value["__var"] if isinstance(value, dict) and "__var" in value else value
+
+
 @caught_by("test_every_kind_of_json_comes_back_unchanged[empty list]")
 class TakesTheEmptyForMissing(MemoryStore):
     def get(self, key: str, default: Any = None) -> Any:
@@ -291,23 +350,65 @@ class ForgetsTheRun(ScopedBackend):
         return (scope.dag_id, scope.task_id, scope.map_index) if hasattr(scope, "task_id") else scope
 
 
-@caught_by("test_to_clear_a_scope_leaves_the_others")
+@caught_by("test_to_clear_a_scope_leaves_the_others[task]")
 class ClearsAllMapIndices(MemoryBackend):
     def clear(self, scope: Any, *, all_map_indices: bool = False, session: Any = None) -> None:
         super().clear(scope, all_map_indices=True)
 
 
-@caught_by("test_to_clear_all_map_indices_leaves_the_other_tasks")
+@caught_by("test_to_clear_all_map_indices_leaves_the_other_tasks[clear]")
 class ClearsOneMapIndexOnly(MemoryBackend):
     def clear(self, scope: Any, *, all_map_indices: bool = False, session: Any = None) -> None:
         super().clear(scope)
 
 
-@caught_by("test_to_delete_in_one_scope_leaves_the_others")
+@caught_by("test_to_delete_in_one_scope_leaves_the_others[task]")
 class DeletesInAllScopes(MemoryBackend):
     def delete(self, scope: Any, key: str, *, session: Any = None) -> None:
         for row in [row for row in self.rows if row[1] == key]:
             del self.rows[row]
+
+
+@caught_by("test_to_delete_in_one_scope_leaves_the_others[asset]")
+class KeepsTheStateOfAssets(MemoryBackend):
+    def delete(self, scope: Any, key: str, *, session: Any = None) -> None:
+        if hasattr(scope, "task_id"):
+            super().delete(scope, key)
+
+
+@caught_by("test_to_clear_a_scope_leaves_the_others[asset]")
+class ClearsAllAssets(MemoryBackend):
+    def clear(self, scope: Any, *, all_map_indices: bool = False, session: Any = None) -> None:
+        for row in [row for row in self.rows if type(row[0]) is type(scope) and not hasattr(scope, "task_id")]:
+            del self.rows[row]
+        super().clear(scope, all_map_indices=all_map_indices)
+
+
+@caught_by("test_to_clear_all_map_indices_leaves_the_other_tasks[aclear]")
+class ClearsOneMapIndexIfAsync(MemoryBackend):
+    async def aclear(self, scope: Any, *, all_map_indices: bool = False, session: Any = None) -> None:
+        self.clear(scope)
+
+
+@caught_by("test_the_async_methods_see_the_same[asset]")
+class ForgetsAsyncWritesOfAssets(MemoryBackend):
+    async def aset(self, scope: Any, key: str, value: str, **options: Any) -> None:
+        if hasattr(scope, "task_id"):
+            self.set(scope, key, value)
+
+
+@caught_by("test_an_expiry_that_is_set_by_the_async_method_counts")
+class KeepsAsyncWritesForEver(MemoryBackend):
+    async def aset(self, scope: Any, key: str, value: str, **options: Any) -> None:
+        self.set(scope, key, value)
+
+
+@caught_by("test_abilities")
+class LostItsCleanup(MemoryStore):
+    promises = (Ability.CLEANUP,)
+
+    def clean_up(self) -> None:
+        self.values.clear()
 
 
 @caught_by("test_a_backend_keeps_the_text_as_it_is[spaces]")
@@ -316,7 +417,7 @@ class KeepsJsonNotText(MemoryBackend):
         super().set(scope, key, json.dumps(json.loads(value)), **options)
 
 
-@caught_by("test_the_async_methods_see_the_same")
+@caught_by("test_the_async_methods_see_the_same[task]")
 class ForgetsAsyncWrites(MemoryBackend):
     async def aset(self, scope: Any, key: str, value: str, **options: Any) -> None:
         pass
@@ -419,6 +520,42 @@ class WritesLater(SqliteStore):
         for key, value in self.waiting.items():
             super().set(key, value)
         self.waiting = {}
+
+
+@caught_by("test_each_acknowledged_change_survives_a_kill_9_right_after_it")
+class DeletesLater(SqliteStore):
+    """Keeps its deletes in memory until it is closed."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.waiting: set[str] = set()
+
+    def delete(self, key: str) -> None:
+        self.waiting.add(key)
+
+    def get(self, key: str, default: Any = None) -> Any:
+        return default if key in self.waiting else super().get(key, default)
+
+    def close(self) -> None:
+        for key in self.waiting:
+            super().delete(key)
+
+
+@caught_by("test_what_another_process_sets_first_or_deletes_is_seen_at_once")
+class RemembersWhatIsMissing(SqliteStore):
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.missing: set[str] = set()
+
+    def get(self, key: str, default: Any = None) -> Any:
+        found = None if key in self.missing else super().get(key)
+        if found is None:
+            self.missing.add(key)
+        return default if found is None else found
+
+    def set(self, key: str, value: Any, **options: Any) -> None:
+        self.missing.discard(key)
+        super().set(key, value, **options)
 
 
 @caught_by("test_what_another_process_sets_is_seen_at_once")
@@ -542,6 +679,12 @@ class DoesNotCompare(SqliteStore):
     def compare_and_set(self, key: str, expected_version: int, value: Any) -> int | None:
         self.set(key, value)
         return expected_version + 1
+
+
+@caught_by("test_compare_and_set_does_not_bring_back_what_was_deleted")
+class BringsBackTheDeleted(SqliteStore):
+    def compare_and_set(self, key: str, expected_version: int, value: Any) -> int | None:
+        return super().compare_and_set(key, 0 if self.get(key) is None else expected_version, value)
 
 
 @caught_by("test_every_write_changes_the_version")

@@ -71,6 +71,14 @@ def test_running_a_process_waits_for_its_success(family: ProcessFamily) -> None:
         family.run("bad", ["false"])
 
 
+def test_one_process_may_have_an_environment_of_its_own_and_is_a_member_all_the_same(
+    family: ProcessFamily, tmp_path: Path, eventually: Eventually
+) -> None:
+    family.start("other", ["sh", "-c", "echo $HOME; exec sleep 600"], environment={"HOME": "/elsewhere"})
+    eventually(lambda: (tmp_path / "other.log").read_text() == "/elsewhere\n")
+    assert len(family.members()) == 1
+
+
 def test_a_family_whose_owner_is_killed_does_not_survive(tmp_path: Path, eventually: Eventually) -> None:
     owner = (
         "import os, pathlib, time, processes\n"

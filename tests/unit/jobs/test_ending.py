@@ -143,12 +143,15 @@ LONG = (("RUNNING",) * 5 + ("SUCCEEDED",),)
 
 @pytest.mark.parametrize("state", ["failed", "success"])
 @pytest.mark.parametrize("during", ["submit", "status"])
-def test_a_person_who_marks_the_task_ends_its_job_once_and_no_other_is_submitted(state: Any, during: str) -> None:
+def test_a_person_who_marks_the_task_ends_its_job_once_and_no_other_is_submitted(
+    state: Any, during: str, caplog: pytest.LogCaptureFixture
+) -> None:
     jobs, attempt = KilledJobs(scripts=LONG), task_context()
     jobs.during = during
     with pytest.raises(TaskStoppedError):
         killed_while(jobs, attempt, lambda: attempt.mark(state))
     assert (jobs.calls("submit"), jobs.calls("cancel"), jobs.most_alive) == (1, 1, 1)
+    assert "left alone" not in caplog.text
 
 
 @pytest.mark.parametrize("during", ["submit", "status"])

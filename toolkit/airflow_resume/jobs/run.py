@@ -370,7 +370,7 @@ class JobRun:
         self._stopped = self._stopped or goes
         if self._slot.holds_a_job and goes:
             self._cancel_for(ending)
-        elif self._slot.holds_a_job:
+        elif self._slot.holds_a_job and not self._cancelled:
             record = self._slot.known
             log.info("The task ends (%s); job %r, token %s, is left alone", ending.value, record.id, record.token)
         return goes

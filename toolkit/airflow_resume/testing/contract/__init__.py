@@ -10,6 +10,7 @@ The fixtures to supply are methods of the class; see `StoreContract`.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any, ClassVar
 
 import pytest
@@ -47,6 +48,9 @@ class StoreContract(Keeping, OfABackend, Expiry, Processes, Extras):
     missing are skipped, and say how to supply it. The fixture `abilities` has them as data, and the report of each
     test that needs some names them in `user_properties`, as `("ability", name)`.
 
+    `test_abilities` prints which were found (`pytest -rP -k test_abilities`), and its report has each of them in
+    `user_properties`, as `("has " + name, found)`.
+
     A subclass is collected whatever its name is. `__test__ = False` in its body makes it a base for others.
     """
 
@@ -55,6 +59,9 @@ class StoreContract(Keeping, OfABackend, Expiry, Processes, Extras):
     differs: ClassVar[dict[str, str]] = {}
     """Where the store is known not to keep the contract: the name of the test, with its `[case]`, and the reason.
     Such a test is expected to fail, and fails the run when it passes."""
+
+    promises: ClassVar[Collection[Ability]] = ()
+    """Abilities that must be found: else a method that got another name would lose its tests, and nobody would see."""
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)

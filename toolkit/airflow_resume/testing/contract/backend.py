@@ -20,6 +20,9 @@ TEXTS = {
     "numbers": "[1.0, 1, 1e2, -0.0, 18446744073709551615, 0.30000000000000004]",
 }
 
+KINDS = {"task": 0, "asset": -1}
+"""Where a scope of that kind is among the scopes."""
+
 
 class OfABackend(Fixtures):
     """Tests of a backend with several scopes."""
@@ -47,29 +50,35 @@ class OfABackend(Fixtures):
         assert kept(backend, others) == dict.fromkeys(others)
 
     @needs(Ability.SCOPES)
-    def test_to_delete_in_one_scope_leaves_the_others(self, backend: Any) -> None:
-        first, *others = scopes = self.scopes(backend)
+    @pytest.mark.parametrize("kind", KINDS)
+    def test_to_delete_in_one_scope_leaves_the_others(self, backend: Any, kind: str) -> None:
+        scopes = self.scopes(backend)
         for scope in scopes:
             backend.set(scope, "key", "1")
-        backend.delete(first, "key")
-        assert kept(backend, scopes) == {first: None, **dict.fromkeys(others, "1")}
+        backend.delete(scopes[KINDS[kind]], "key")
+        assert kept(backend, scopes) == {**dict.fromkeys(scopes, "1"), scopes[KINDS[kind]]: None}
 
     @needs(Ability.SCOPES)
-    def test_to_clear_a_scope_leaves_the_others(self, backend: Any) -> None:
-        first, *others = scopes = self.scopes(backend)
+    @pytest.mark.parametrize("kind", KINDS)
+    def test_to_clear_a_scope_leaves_the_others(self, backend: Any, kind: str) -> None:
+        scopes = self.scopes(backend)
+        cleared = scopes[KINDS[kind]]
         for scope in scopes:
             backend.set(scope, "key", "1")
-        backend.set(first, "key2", "1")
-        backend.clear(first)
-        assert kept(backend, scopes) == {first: None, **dict.fromkeys(others, "1")}
-        assert backend.get(first, "key2") is None
+        backend.set(cleared, "key2", "1")
+        backend.clear(cleared)
+        assert kept(backend, scopes) == {**dict.fromkeys(scopes, "1"), cleared: None}
+        assert backend.get(cleared, "key2") is None
 
     @needs(Ability.SCOPES)
-    def test_to_clear_all_map_indices_leaves_the_other_tasks(self, backend: Any) -> None:
+    @pytest.mark.parametrize("method", ["clear", "aclear"])
+    def test_to_clear_all_map_indices_leaves_the_other_tasks(self, backend: Any, method: str) -> None:
         scopes, mapped = self.scopes(backend), self._map_indices(backend)
         for scope in scopes:
             backend.set(scope, "key", "1")
-        backend.clear(mapped[0], all_map_indices=True)
+        clearing = getattr(backend, method)(mapped[0], all_map_indices=True)
+        if method == "aclear":
+            asyncio.run(clearing)
         assert kept(backend, scopes) == {scope: None if scope in mapped else "1" for scope in scopes}
 
     @needs(Ability.SCOPES)
@@ -80,8 +89,10 @@ class OfABackend(Fixtures):
             assert backend.get(scope, "key") == TEXTS[text]
 
     @needs(Ability.SCOPES)
-    def test_the_async_methods_see_the_same(self, backend: Any) -> None:
-        scope, other = self.scopes(backend)[:2]
+    @pytest.mark.parametrize("kind", KINDS)
+    def test_the_async_methods_see_the_same(self, backend: Any, kind: str) -> None:
+        scopes = self.scopes(backend)
+        scope, other = scopes[KINDS[kind]], scopes[1 if kind == "task" else -2]
         for key in ("read", "deleted"):
             backend.set(scope, key, "1")
         backend.set(other, "key", "2")
@@ -97,9 +108,9 @@ class OfABackend(Fixtures):
         assert backend.get(other, "key") is None
 
     @needs(Ability.SCOPES)
-    @pytest.mark.parametrize("kind", ["task", "asset"])
+    @pytest.mark.parametrize("kind", KINDS)
     def test_a_reference_is_the_same_each_time_and_leads_to_the_value(self, backend: Any, kind: str) -> None:
-        scope = self.scopes(backend)[0 if kind == "task" else -1]
+        scope = self.scopes(backend)[KINDS[kind]]
         serialize = getattr(backend, f"serialize_{kind}_state_store_to_ref")
         deserialize = getattr(backend, f"deserialize_{kind}_state_store_from_ref")
         value = {"a": [1, None, "é"]}

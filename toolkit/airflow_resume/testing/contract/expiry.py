@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
 from typing import Any
@@ -80,6 +81,16 @@ class Expiry(Fixtures):
         backend.set(scope, "fresh", "2", expires_at=now + HOUR)
         cleanup()
         assert [backend.get(scope, key) for key in ("expired", "fresh")] == [None, "2"]
+
+    @needs(Ability.SCOPES, Ability.CLEANUP)
+    def test_an_expiry_that_is_set_by_the_async_method_counts(
+        self, backend: Any, cleanup: Callable[[], object]
+    ) -> None:
+        scope, now = self.scopes(backend)[0], datetime.now(timezone.utc)
+        for key, expires_at in (("expired", now - HOUR), ("fresh", now + HOUR)):
+            asyncio.run(backend.aset(scope, key, "1", expires_at=expires_at))
+        cleanup()
+        assert [backend.get(scope, key) for key in ("expired", "fresh")] == [None, "1"]
 
     @needs(Ability.SCOPES, Ability.CLEANUP)
     def test_a_key_that_expired_in_one_scope_stays_in_the_others(

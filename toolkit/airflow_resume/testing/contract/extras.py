@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Collection
+from typing import Any, ClassVar
 
 from airflow_resume.store import StateStore
 from airflow_resume.testing.contract.abilities import Ability, needs
@@ -21,6 +21,14 @@ class Extras(Fixtures):
     that begin with it, in any order.
     """
 
+    promises: ClassVar[Collection[Ability]] = ()
+
+    def test_abilities(self, abilities: dict[Ability, bool], record_property: Callable[[str, object], None]) -> None:
+        for ability, found in abilities.items():
+            record_property(f"has {ability.value}", found)
+            print(f"{ability.value:24}", "yes" if found else f"no: {ability.how}")  # noqa: T201  shown by pytest -rP
+        assert [ability for ability in self.promises if not abilities[ability]] == []
+
     @needs(Ability.COMPARE_AND_SET)
     def test_compare_and_set_writes_over_the_expected_version_only(self, store: Any) -> None:
         first = store.compare_and_set("key", 0, "a")
@@ -33,6 +41,12 @@ class Extras(Fixtures):
         version = store.compare_and_set("key", 0, "a")
         store.set("key", "b")
         assert (store.compare_and_set("key", version, "c"), store.get("key")) == (None, "b")
+
+    @needs(Ability.COMPARE_AND_SET)
+    def test_compare_and_set_does_not_bring_back_what_was_deleted(self, store: Any) -> None:
+        version = store.compare_and_set("key", 0, "a")
+        store.delete("key")
+        assert (store.compare_and_set("key", version, "b"), store.get("key")) == (None, None)
 
     @needs(Ability.COMPARE_AND_SET, Ability.DURABLE)
     def test_of_processes_that_compare_and_set_at_once_one_wins(self, open_store: Callable[[], Any]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import count
@@ -17,6 +18,7 @@ Open = Callable[[], StateStore]
 FIRST_USERS = 8
 WRITERS, WRITES = 4, 20
 ACKNOWLEDGED = 25
+KILLS = 3
 LONG = 5_000
 
 
@@ -47,6 +49,20 @@ class Processes(Fixtures):
         assert store.get("key") == "old"
         run_together(lambda _: open_store().set("key", "new"), 1)
         assert store.get("key") == "new"
+
+    @needs(Ability.DURABLE)
+    def test_what_another_process_sets_first_or_deletes_is_seen_at_once(self, reopen: Open, open_store: Open) -> None:
+        store = reopen()
+        store.set("deleted", 1)
+        assert (store.get("deleted"), store.get("new")) == (1, None)
+
+        def change(_: int) -> None:
+            other = open_store()
+            other.set("new", 2)
+            other.delete("deleted")
+
+        run_together(change, 1)
+        assert (store.get("deleted"), store.get("new")) == (None, 2)
 
     @needs(Ability.DURABLE)
     def test_a_forked_child_and_its_parent_use_the_same_store(self, reopen: Open) -> None:
@@ -99,6 +115,15 @@ class Processes(Fixtures):
         assert [store.get(f"key.{number}") for number in numbers] == numbers
 
     @needs(Ability.DURABLE)
+    def test_each_acknowledged_change_survives_a_kill_9_right_after_it(self, reopen: Open, open_store: Open) -> None:
+        reopen().set("0", "before")
+        for number in range(1, KILLS + 1):
+            acknowledged_until_killed(lambda done, n=number: change_and_wait(open_store(), n, done), after=1)  # type: ignore[misc]
+            store = reopen()
+            found = [store.get(key, "missing") for key in (str(number - 1), str(number), "last")]
+            assert found == ["missing", "kept", number]
+
+    @needs(Ability.DURABLE)
     def test_after_kill_9_others_can_write(self, reopen: Open, open_store: Open) -> None:
         def write(acknowledge: Callable[[int], None]) -> None:
             store = open_store()
@@ -111,6 +136,15 @@ class Processes(Fixtures):
         assert store.get("key") == "x" * 50_000
         store.set("key", "after")
         assert reopen().get("key") == "after"
+
+
+def change_and_wait(store: StateStore, number: int, acknowledge: Callable[[int], None]) -> None:
+    """Set a key, set one again, delete one, and do nothing more, not even close the store."""
+    store.set(str(number), "kept")
+    store.set("last", number)
+    store.delete(str(number - 1))
+    acknowledge(number)
+    signal.pause()
 
 
 def write_own_keys(store: StateStore, writer: int) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from datetime import datetime, timezone
 from decimal import Decimal
 from typing import Any
@@ -26,6 +27,9 @@ JSON: dict[str, Any] = {
     "spaces": "  a \t\r\n ",
     "text that looks like a number": "1",
     "text that looks like null": "null",
+    "text that looks like JSON": '{"a": [1]}',
+    "text that looks like a date": "2026-01-02",
+    "text that looks like a truth": "yes",
     "true": True,
     "false": False,
     "zero": 0,
@@ -44,6 +48,8 @@ JSON: dict[str, Any] = {
     "empty dict": {},
     "nested None": [None, {"a": None}],
     "mixed": {"a": [1, "b", {"c": False}], "": 0.5, "é": {}},
+    "members with marks": {"a.b": 1, "$c": 2, "d e": 3},
+    "members that look like a tag": {"__type": "set", "__var": [1]},
     "64 levels": nested(64),
 }
 """Every store gives these back unchanged."""
@@ -86,9 +92,18 @@ LOOKALIKES: dict[str, tuple[str, str]] = {
     "a prefix": ("a", "a.b"),
     "the last of 200 characters": ("k" * 199 + "a", "k" * 199 + "b"),
     "numbers": ("1", "01"),
+    "a dot": ("key", "."),
+    "a path": ("key", "a/../key"),
+    "a path that ends in dots": ("key", "key/.."),
+    "a line break": ("key", "key\n"),
+    "a NUL": ("key", "key\x00x"),
+    "nothing": ("key", ""),
     "quotes": ("a'b", "a''b"),
 }
-"""Two keys each that are not the same."""
+"""Two keys each that are not the same. One that is not `PLAIN` may be refused."""
+
+PLAIN = re.compile(r"[A-Za-z0-9_:%-][A-Za-z0-9_:.%-]{0,199}")
+"""The keys that every store takes."""
 
 
 def written(value: Any) -> str:
