@@ -9,9 +9,6 @@ from pathlib import Path
 
 _EXAMPLES = Path(__file__).parent
 
-PATIENT_SQLITE = {"timeout": 60}
-"""How long one writer waits for another; after five seconds, SQLite's own choice, a busy machine loses heartbeats."""
-
 
 class PortInUseError(RuntimeError):
     """Something else listens on the port."""
@@ -66,8 +63,6 @@ def _settings(port: int) -> dict[str, object]:
         "CORE__EXECUTION_API_SERVER_URL": f"{url}/execution/",
         "CORE__HOSTNAME_CALLABLE": "socket.gethostname",  # the default asks DNS
         "DATABASE__CHECK_MIGRATIONS": "False",
-        "DATABASE__SQL_ALCHEMY_CONNECT_ARGS": "airflow_settings.PATIENT_SQLITE",
-        "DATABASE__SQL_ALCHEMY_CONNECT_ARGS_ASYNC": "airflow_settings.PATIENT_SQLITE",
         "API__HOST": "127.0.0.1",
         "API__PORT": port,
         "API__WORKERS": 1,
