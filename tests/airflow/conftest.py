@@ -15,8 +15,8 @@ from stage import Stage
 
 pytest.register_assert_rewrite("compared", "job_runs")
 
-HEARTBEAT_TIMEOUT = 10
-AT_ONCE = 6
+HEARTBEAT_TIMEOUT = 15
+AT_ONCE = 5
 """Scenarios; each is waiting most of the time."""
 
 
@@ -33,7 +33,7 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
 
 @pytest.fixture(scope="session")
 def job_stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
-    """A real Airflow for the Dags in `job_dags`, which gives a task up when it is silent for ten seconds."""
+    """A real Airflow for the Dags in `job_dags`, which gives a task up when it is silent for fifteen seconds."""
     home = Path(tmp_path_factory.mktemp("jobs"))
     dags = copy_of_job_dags(home / "dags")
     options: dict[str, Any] = {"heartbeat_timeout": HEARTBEAT_TIMEOUT, "triggerer": True, "progress": say}

@@ -24,14 +24,14 @@ def test_every_attempt_is_killed_but_the_last_and_there_is_one_job(job_stage: St
         run.until_taken_up(number)
     assert run.outcome() == "1 job, its result"
     record = run.state_store()["resume.job.job"]
-    assert (record["id"], record["claim"]["try"], record["generation"]) == (run.jobs[0], 3, 1)
+    assert (record["id"], record["claim"]["try"], record["generation"]) == (run.jobs[0], run.task["try_number"], 1)
 
 
 def test_a_function_that_is_killed_before_it_saved_the_id_adopts_its_job(job_stage: Stage) -> None:
     run, _ = Run.held_at_submit(job_stage, "ours_function")
     run.process.kill()
     run.until_taken_up(2)
-    assert " adopt (slot 'job'" in run.log(2)
+    assert " adopt (slot 'job'" in run.log_from(2)
     assert run.outcome() == "1 job, its result"
 
 
@@ -84,7 +84,7 @@ def test_a_task_that_moves_to_our_mixin_in_mid_run_keeps_its_job(job_stage: Stag
     upgrade(job_stage.dags / "upgraded.py")
     run.process.kill()
     run.until_taken_up(2)
-    assert f"Adopting the job {run.jobs[0]} " in run.log(2)
+    assert f"Adopting the job {run.jobs[0]} " in run.log_from(2)
     assert run.outcome() == "1 job, its result"
 
 
@@ -94,5 +94,5 @@ def test_a_task_that_moves_back_to_airflows_mixin_in_mid_run_keeps_its_job(job_s
     downgrade(job_stage.dags / "downgraded.py")
     run.process.kill()
     run.until_taken_up(2)
-    assert "Reconnecting to existing job" in run.log(2)
+    assert "Reconnecting to existing job" in run.log_from(2)
     assert run.outcome() == "1 job, no result"  # as it is with Airflow's mixin

@@ -33,9 +33,9 @@ class Run:
 
     @classmethod
     def waiting(cls, stage: Stage, dag_id: str) -> Run:
-        """A run whose task waits for its job, and has saved its id."""
+        """A run whose task has saved the id of its job, and waits for it."""
         run = cls.start(stage, dag_id)
-        run.until(run.has_saved, "the id of the job is saved")
+        run.until(run.is_waiting, "the id of the job is saved")
         return run
 
     @classmethod
@@ -78,9 +78,9 @@ class Run:
         except AirflowApiError:  # there is no task instance yet
             return {}
 
-    def has_saved(self) -> bool:
-        kept = self.state_store()
-        return kept.get("remote_job_id", kept.get("resume.job.job", {}).get("id")) is not None
+    def is_waiting(self) -> bool:
+        """Ours says so when all is saved; Airflow's says nothing, and saves nothing but the id."""
+        return "reconnect (" in self.log(1) or self.state_store().keys() == {"remote_job_id"}
 
     @property
     def books(self) -> dict[str, int]:
@@ -112,6 +112,10 @@ class Run:
         except AirflowApiError:  # there is no such try yet
             return ""
 
+    def log_from(self, number: int) -> str:
+        """The logs of a try and of those after it: on a busy machine, one may be lost to the heartbeat time-out."""
+        return "".join(map(self.log, range(number, self.task["try_number"] + 1)))
+
     def result(self, index: int = -1) -> Any:
         try:
             return self.stage.airflow.xcom(self.dag_id, self.run_id, "run", map_index=index)
@@ -121,8 +125,8 @@ class Run:
     # --- what is done and waited for --------------------------------------------------------------------------
 
     def until_taken_up(self, number: int) -> None:
-        """Wait until a try has reconnected to the job that there is, or has submitted another."""
-        self.until(lambda: "econnect" in self.log(number) or self.books["submitted"] > 1, f"try {number} has a job")
+        """Wait until this try or a later one has reconnected to the job that there is, or has submitted another."""
+        self.until(lambda: "econnect" in self.log_from(number) or self.books["submitted"] > 1, f"try {number} waits")
 
     def until_told_to_go(self) -> None:
         self.until(lambda: "The task ends (shutdown)" in self.log(1), "the task was told to go")

@@ -27,7 +27,7 @@ from airflow_resume import ResumePolicy, run_job
 
 POLICY: dict[str, Any] = {"resume_policy": ResumePolicy(poll=POLL)}
 RESUMING: dict[str, Any] = {"resume_policy": ResumePolicy(poll=POLL, on_clear="resume")}
-SHORT: dict[str, Any] = {"execution_timeout": timedelta(seconds=6)}
+SHORT: dict[str, Any] = {"execution_timeout": timedelta(seconds=8)}
 RETRIES: dict[str, Any] = {"retries": 8, "retry_delay": timedelta(seconds=1)}
 
 for dag_id, operator, options in [
