@@ -17,7 +17,7 @@ unit: $(VENV)/.ready  ## the fast tests
 	@$(BIN)/python -m pytest -n 2 tests/unit
 
 contract: $(VENV)/.ready  ## what a state store must do, on ours and on Airflow's
-	@$(BIN)/python -m pytest tests/contract
+	@$(BIN)/python -m pytest -n 2 tests/contract
 
 crashes: $(VENV)/.ready  ## the testing kit turned on everything, real kills of child processes included
 	@$(BIN)/python -m pytest -n 2 tests/crashes

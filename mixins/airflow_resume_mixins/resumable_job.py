@@ -135,7 +135,9 @@ class ResumableJobMixin(AirflowResumableJobMixin):
         return self._begin(context).decide()
 
     def submit_resumable(self, context: Context) -> ResumeDecision:
-        """Submit, or take up what an earlier attempt left, and return without waiting.
+        """Submit, or take up what an earlier attempt left, and return without waiting for it.
+
+        It waits for one thing, the end of a job that is not wanted any more.
 
         The step of the decision is `Step.RECONNECT` when the job `external_id` is to be waited for, otherwise it has
         succeeded.
@@ -150,8 +152,15 @@ class ResumableJobMixin(AirflowResumableJobMixin):
         try:
             return super().resume_execution(next_method, next_kwargs, context)  # type: ignore[misc]
         except (TaskDeferralTimeout, TaskDeferralError) as error:
-            self._begin(context).fail(error)
+            self._see_to_job_of_failed_deferral(context, error)
             raise
+
+    def _see_to_job_of_failed_deferral(self, context: Context, error: Exception) -> None:
+        """Whatever goes wrong here must not hide why the deferral failed, which is how the attempt ends."""
+        try:
+            self._begin(context, resumed=True).fail(error)
+        except Exception:
+            self.log.exception("Whether the job goes with the failed deferral could not be seen to; it is left alone")
 
     def defer(self, **kwargs: Any) -> NoReturn:
         """Airflow's own; an operator that defers without asking this class is warned of what it loses."""
@@ -162,7 +171,7 @@ class ResumableJobMixin(AirflowResumableJobMixin):
                 type(self).__name__,
             )
         super().defer(**kwargs)  # type: ignore[misc]
-        raise AssertionError
+        raise AssertionError  # pragma: no cover  it raises
 
     def on_kill(self) -> None:
         """Cancel the job if that is the policy for the reason, and then call the next `on_kill`."""
@@ -263,6 +272,7 @@ class OperatorJobs:
     def __init__(self, operator: ResumableJobMixin, context: Context) -> None:
         self._operator = operator
         self._context = context
+        self.ends_by_on_kill = _has_own_on_kill(type(operator))
         for ours, theirs in (("find", "find_job"), ("cancel", "cancel_job")):
             if (hook := getattr(operator, theirs, None)) is not None:
                 setattr(self, ours, lambda value, hook=hook: hook(value, self._context))
@@ -304,6 +314,14 @@ class OperatorJobs:
         if self._operator.is_job_succeeded(status):
             return JobStatus.SUCCEEDED
         return _classify_end(status)
+
+
+def _has_own_on_kill(kind: type) -> bool:
+    """Whether somebody else than Airflow and this module has written an `on_kill`."""
+    return any(
+        "on_kill" in vars(base) and base is not ResumableJobMixin and not base.__module__.startswith("airflow.sdk.")
+        for base in kind.__mro__
+    )
 
 
 def _classify_end(status: Any) -> JobStatus:

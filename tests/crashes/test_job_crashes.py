@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import TaskDeferred
+from job_hooks import LookUpHooks, equipped
 
 from airflow_resume import PollPolicy, ResumePolicy, run_job
 from airflow_resume.errors import JobError, LostSubmissionError, ResumeError
@@ -125,38 +126,17 @@ def test_slots_of_one_task_resume_independently() -> None:
     )
 
 
-class Train(ResumableJobMixin, BaseOperator):
+class Train(LookUpHooks, ResumableJobMixin, BaseOperator):
     """Deferrable."""
 
-    jobs: FakeJobs
     deferrable = True
-
-    def submit_job(self, context: Any) -> Any:
-        return self.jobs.submit(self.submission_token)
-
-    def find_job(self, token: str, context: Any) -> Any:
-        return self.jobs.find(token)
-
-    def get_job_status(self, external_id: Any, context: Any) -> str:
-        return self.jobs.status(external_id)
-
-    def is_job_active(self, status: str) -> bool:
-        return status == "RUNNING"
-
-    def is_job_succeeded(self, status: str) -> bool:
-        return status == "SUCCEEDED"
-
-    def get_job_result(self, external_id: Any, context: Any) -> Any:
-        return self.jobs.result(external_id)
 
     def job_trigger(self, external_id: Any, context: Any) -> Any:
         return external_id
 
 
 def train(jobs: FakeJobs) -> Train:
-    made = Train(task_id="train", resume_policy=POLICY)
-    object.__setattr__(made, "jobs", jobs)
-    return made
+    return equipped(Train(task_id="train", resume_policy=POLICY), jobs=jobs)
 
 
 def test_a_deferred_job_is_one_job_under_one_and_two_crashes() -> None:

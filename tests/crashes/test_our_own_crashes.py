@@ -14,6 +14,7 @@ import pytest
 from airflow.sdk import Asset, BaseOperator
 from airflow.sdk import ResumableJobMixin as AirflowResumableJobMixin
 from file_rows import FileRows
+from job_hooks import JobHooks, equipped
 
 from airflow_resume import PollPolicy, ResumePolicy, checkpoint, run_job, watermark
 from airflow_resume.errors import JobFailedError, JobWaitTimeoutError
@@ -34,26 +35,8 @@ ORDERS = Asset("orders")
 AT_ONCE = ResumePolicy(poll=PollPolicy(interval=timedelta(0), max_interval=timedelta(0), jitter=0))
 
 
-class Hooks:
+class Hooks(JobHooks):
     """One job, and the hooks that both mixins know."""
-
-    jobs: FakeJobs
-    submission_token: str | None = None
-
-    def execute(self, context: Any) -> Any:
-        return self.execute_resumable(context)  # type: ignore[attr-defined]
-
-    def submit_job(self, context: Any) -> Any:
-        return self.jobs.submit(self.submission_token)
-
-    def get_job_status(self, external_id: Any, context: Any) -> str:
-        return self.jobs.status(external_id)
-
-    def is_job_active(self, status: str) -> bool:
-        return status == "RUNNING"
-
-    def is_job_succeeded(self, status: str) -> bool:
-        return status == "SUCCEEDED"
 
     def poll_until_complete(self, external_id: Any, context: Any) -> None:
         while self.jobs.status(external_id) == "RUNNING":
@@ -86,14 +69,12 @@ def one_job(**options: Any) -> Any:
 
 
 def airflows(world: CrashWorld) -> Any:
-    operator: Any = AirflowTrain(task_id="train")
-    object.__setattr__(operator, "jobs", world.jobs)
+    operator: Any = equipped(AirflowTrain(task_id="train"), jobs=world.jobs)
     return operator.execute_resumable(try_of(world).context)
 
 
 def ours(world: CrashWorld) -> Any:
-    operator: Any = OurTrain(task_id="train", resume_policy=AT_ONCE)
-    object.__setattr__(operator, "jobs", world.jobs)
+    operator: Any = equipped(OurTrain(task_id="train", resume_policy=AT_ONCE), jobs=world.jobs)
     return operator.execute_resumable(try_of(world).context)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import TaskDeferralError, TaskDeferralTimeout, TaskDeferred
+from job_hooks import LookUpHooks, equipped
 
 from airflow_resume import PollPolicy, ResumePolicy
 from airflow_resume.errors import JobFailedError
@@ -18,35 +19,9 @@ from airflow_resume_mixins import ResumableJobMixin
 LONG = ["RUNNING", "RUNNING", "RUNNING", "SUCCEEDED"]
 
 
-class Train(ResumableJobMixin, BaseOperator):
-    def __init__(self, *, jobs: FakeJobs, deferrable: bool = True, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.jobs = jobs
-        self.deferrable = deferrable
-
-    def execute(self, context: Any) -> Any:
-        return self.execute_resumable(context)
-
-    def submit_job(self, context: Any) -> Any:
-        return self.jobs.submit(self.submission_token)
-
-    def find_job(self, token: str, context: Any) -> Any:
-        return self.jobs.find(token)
-
-    def get_job_status(self, external_id: Any, context: Any) -> str:
-        return self.jobs.status(external_id)
-
-    def is_job_active(self, status: str) -> bool:
-        return status == "RUNNING"
-
-    def is_job_succeeded(self, status: str) -> bool:
-        return status == "SUCCEEDED"
-
+class Train(LookUpHooks, ResumableJobMixin, BaseOperator):
     def cancel_job(self, external_id: Any, context: Any) -> None:
         self.jobs.cancel(external_id)
-
-    def get_job_result(self, external_id: Any, context: Any) -> Any:
-        return self.jobs.result(external_id)
 
     def job_trigger(self, external_id: Any, context: Any) -> Any:
         return f"trigger for {external_id}"
@@ -55,8 +30,8 @@ class Train(ResumableJobMixin, BaseOperator):
 FAST = ResumePolicy(poll=PollPolicy(interval=timedelta(0), max_interval=timedelta(0), timeout=timedelta(hours=1)))
 
 
-def train(jobs: FakeJobs, policy: ResumePolicy = FAST, **options: Any) -> Train:
-    return Train(task_id="train", jobs=jobs, resume_policy=policy, **options)
+def train(jobs: FakeJobs, policy: ResumePolicy = FAST, *, deferrable: bool = True, **options: Any) -> Train:
+    return equipped(Train(task_id="train", resume_policy=policy, **options), jobs=jobs, deferrable=deferrable)
 
 
 def deferred(operator: Train, context: Any) -> TaskDeferred:
@@ -111,6 +86,26 @@ def test_a_time_out_of_the_deferral_ends_the_job_when_the_policy_says_so() -> No
     deferred(train(jobs, policy), attempt.context)
     with pytest.raises(TaskDeferralTimeout):
         train(jobs, policy).resume_execution("__fail__", {"error": "Trigger timeout"}, attempt.context)  # type: ignore[arg-type]
+    assert jobs.jobs[0].state == "CANCELLING"
+
+
+def test_what_goes_wrong_afterwards_does_not_hide_why_the_deferral_failed(capsys: pytest.CaptureFixture[str]) -> None:
+    jobs, attempt = FakeJobs(scripts=[LONG]), task_context()
+    deferred(train(jobs), attempt.context)
+    attempt.task_store.outage(10**6)
+    with pytest.raises(TaskDeferralError):
+        train(jobs).resume_execution("__fail__", {"error": "Trigger failure"}, attempt.context)  # type: ignore[arg-type]
+    assert "it is left alone" in capsys.readouterr().out
+    assert jobs.alive() == ["job-0"]
+
+
+def test_an_attempt_that_fails_while_it_submits_for_itself_follows_the_policy_too() -> None:
+    jobs, attempt = FakeJobs(scripts=[LONG]), task_context(retries=0)
+    policy = ResumePolicy(cancel_on={"final_failure"}, poll=FAST.poll)
+    train(jobs, policy).submit_resumable(attempt.context)  # type: ignore[arg-type]
+    jobs.fail_next("status", KeyError("a bug in the hook"))
+    with pytest.raises(KeyError):
+        train(jobs, policy).submit_resumable(attempt.context)  # type: ignore[arg-type]
     assert jobs.jobs[0].state == "CANCELLING"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -9,35 +10,26 @@ from typing import Any
 import pytest
 from airflow.sdk import BaseOperator
 from airflow.sdk import ResumableJobMixin as AirflowResumableJobMixin
+from job_hooks import JobHooks, equipped
 
 from airflow_resume import PollPolicy, ResumePolicy
 from airflow_resume.testing import FakeJobs, TaskAttempt, task_context
 from airflow_resume_mixins import ResumableJobMixin
 
 
-class Hooks:
+class Hooks(JobHooks):
     """What both kinds of operators have; `event` happens to the task while its job runs."""
 
-    jobs: FakeJobs
     event: Callable[[], object]
     log_of_kills: list[str]
-
-    def execute(self, context: Any) -> Any:
-        return self.execute_resumable(context)  # type: ignore[attr-defined]
-
-    def submit_job(self, context: Any) -> Any:
-        return self.jobs.submit()
 
     def get_job_status(self, external_id: Any, context: Any) -> str:
         event, self.event = self.event, lambda: None
         event()
-        return self.jobs.status(external_id)
+        return super().get_job_status(external_id, context)
 
     def is_job_active(self, status: str) -> bool:
         return status in {"RUNNING", "CANCELLING"}
-
-    def is_job_succeeded(self, status: str) -> bool:
-        return status == "SUCCEEDED"
 
 
 class ProviderOperator(Hooks, AirflowResumableJobMixin, BaseOperator):
@@ -89,15 +81,13 @@ def killed(
 ) -> tuple[list[str], FakeJobs]:
     """What was called when the attempt was killed after something happened to its task."""
     made, attempt = kind(task_id="task", **options), task_context()
-    object.__setattr__(made, "resume_policy", policy)
     jobs, kills = FakeJobs(scripts=[["RUNNING", "RUNNING", "SUCCEEDED"]]), list[str]()
 
     def event() -> None:
         happens(attempt)
         made.on_kill()
 
-    for name, value in {"jobs": jobs, "event": event, "log_of_kills": kills}.items():
-        object.__setattr__(made, name, value)
+    equipped(made, resume_policy=policy, jobs=jobs, event=event, log_of_kills=kills)
     try:
         made.execute_resumable(attempt.context)
     except Exception as error:  # noqa: BLE001  how a killed attempt ends is not the question here
@@ -142,6 +132,13 @@ def test_on_kill_is_called_when_a_person_ends_the_task_and_by_airflows_own_mixin
     assert cancels == (1 if goes and kind is WrappedWithCancel else 0)
 
 
+def test_a_job_that_the_operators_own_on_kill_ends_is_not_said_to_live_on(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO):
+        killed(Wrapped, marked_failed)
+    assert "the operator's own on_kill is to end its job 'job-0'" in caplog.text
+    assert "lives on" not in caplog.text
+
+
 def test_the_policy_may_let_a_deploy_end_the_job() -> None:
     kills, _ = killed(Wrapped, deploy, policy=ResumePolicy(cancel_on={"shutdown"}, poll=FAST))
     assert kills == ["provider's"]
@@ -154,8 +151,8 @@ def test_a_job_that_is_not_durable_ends_with_its_task_as_nobody_comes_back_for_i
 
 
 def test_an_operator_that_never_began_is_killed_as_it_was_written() -> None:
-    made, kills = Wrapped(task_id="task"), list[str]()
-    object.__setattr__(made, "log_of_kills", kills)
+    kills = list[str]()
+    made = equipped(Wrapped(task_id="task"), log_of_kills=kills)
     made.on_kill()
     assert kills == ["provider's"]
 

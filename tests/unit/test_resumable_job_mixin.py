@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from airflow.sdk import BaseOperator
 from airflow.sdk import ResumableJobMixin as AirflowResumableJobMixin
+from job_hooks import JobHooks, LookUpHooks, equipped
 
 from airflow_resume import JobStatus, PollPolicy, ResumePolicy
 from airflow_resume.errors import LostSubmissionError, NoStateStoreError
@@ -23,34 +24,16 @@ def numbered(*states: str) -> FakeJobs:
     return FakeJobs(ids=int, scripts=[states or ["SUCCEEDED"]])
 
 
-class Train(ResumableJobMixin, BaseOperator):
+class Train(JobHooks, ResumableJobMixin, BaseOperator):
     """The least an operator needs."""
-
-    jobs: FakeJobs
-
-    def execute(self, context: Any) -> Any:
-        return self.execute_resumable(context)
 
     def submit_job(self, context: Any) -> Any:
         assert self.submission_token is not None
-        return self.jobs.submit(self.submission_token)
-
-    def get_job_status(self, external_id: Any, context: Any) -> str:
-        return self.jobs.status(external_id)
-
-    def is_job_active(self, status: str) -> bool:
-        return status == "RUNNING"
-
-    def is_job_succeeded(self, status: str) -> bool:
-        return status == "SUCCEEDED"
+        return super().submit_job(context)
 
 
-class FindingTrain(Train):
-    def find_job(self, token: str, context: Any) -> Any:
-        return self.jobs.find(token)
-
-    def get_job_result(self, external_id: Any, context: Any) -> Any:
-        return self.jobs.result(external_id)
+class FindingTrain(LookUpHooks, Train):
+    pass
 
 
 AT_ONCE = ResumePolicy(poll=PollPolicy(interval=timedelta(0), max_interval=timedelta(0), jitter=0))
@@ -58,7 +41,7 @@ AT_ONCE = ResumePolicy(poll=PollPolicy(interval=timedelta(0), max_interval=timed
 
 def operator(kind: type[Train], jobs: FakeJobs, **options: Any) -> Train:
     made = kind(task_id="train", resume_policy=AT_ONCE, **options)
-    object.__setattr__(made, "jobs", jobs)
+    equipped(made, jobs=jobs)
     return made
 
 
@@ -158,40 +141,24 @@ def test_a_status_is_failed_only_by_a_word_for_it(said: Any, status: JobStatus) 
     from airflow_resume_mixins.resumable_job import OperatorJobs
 
     made = operator(Train, numbered())
-    object.__setattr__(made, "get_job_status", lambda _id, _context: said)
+    equipped(made, get_job_status=lambda _id, _context: said)
     assert OperatorJobs(made, {}).status(0) is status  # type: ignore[arg-type]
 
 
-class ProviderOperator(AirflowResumableJobMixin, BaseOperator):
+class ProviderOperator(JobHooks, AirflowResumableJobMixin, BaseOperator):
     """Of the shape of a provider operator that uses Airflow's mixin; it has its own way of waiting."""
 
     external_id_key = "batch_id"
     killed = waited = 0
-    jobs: FakeJobs
-
-    def execute(self, context: Any) -> Any:
-        return self.execute_resumable(context)
-
-    def submit_job(self, context: Any) -> Any:
-        return self.jobs.submit("no token")
-
-    def get_job_status(self, external_id: Any, context: Any) -> str:
-        return self.jobs.status(external_id)
-
-    def is_job_active(self, status: str) -> bool:
-        return status == "RUNNING"
-
-    def is_job_succeeded(self, status: str) -> bool:
-        return status == "SUCCEEDED"
 
     def poll_until_complete(self, external_id: Any, context: Any) -> None:
-        object.__setattr__(self, "waited", self.waited + 1)
+        equipped(self, waited=self.waited + 1)
 
     def get_job_result(self, external_id: Any, context: Any) -> Any:
         return f"batch {external_id}"
 
     def on_kill(self) -> None:
-        object.__setattr__(self, "killed", self.killed + 1)
+        equipped(self, killed=self.killed + 1)
 
 
 class Wrapped(ResumableJobMixin, ProviderOperator):
@@ -200,7 +167,7 @@ class Wrapped(ResumableJobMixin, ProviderOperator):
 
 def test_a_wrapped_provider_operator_keeps_its_own_hooks() -> None:
     made = Wrapped(task_id="batch", resume_policy=AT_ONCE)
-    object.__setattr__(made, "jobs", numbered("RUNNING", "SUCCEEDED"))
+    equipped(made, jobs=numbered("RUNNING", "SUCCEEDED"))
     first = task_context()
     assert execute(made, first.context) == "batch 0"
     assert made.waited == 1
@@ -213,7 +180,7 @@ def test_batch_id_zero_is_reconnected_with_ours_and_submitted_twice_with_airflow
         world, jobs = World(), numbered()
         for _ in range(2):
             made = kind(task_id="batch")
-            object.__setattr__(made, "jobs", jobs)
+            equipped(made, jobs=jobs)
             execute(made, task_context(world=world).context)
         counts[kind] = len(jobs.jobs)
     assert counts == {Wrapped: 1, ProviderOperator: 2}
@@ -238,7 +205,7 @@ def test_what_a_result_hook_pushes_is_pushed_by_the_attempt_after_the_one_that_w
     pushed: list[list[Any]] = []
     for _ in range(2):
         made = WrappedPushing(task_id="batch")
-        object.__setattr__(made, "jobs", jobs)
+        equipped(made, jobs=jobs)
         pushed.append([])
         assert execute(made, {**task_context(world=world).context, "pushed": pushed[-1]}) == "batch 0"
     assert len(jobs.jobs) == 1
@@ -255,7 +222,7 @@ class WrappedTwice(CompanyMixin, ProviderOperator):
 
 def test_a_class_in_between_hides_no_hook_of_the_operator() -> None:
     made = WrappedTwice(task_id="batch")
-    object.__setattr__(made, "jobs", numbered())
+    equipped(made, jobs=numbered())
     assert execute(made, task_context().context) == "batch 0"
     assert made.waited == 1
 
@@ -276,7 +243,7 @@ def test_declarations_may_be_properties_and_methods() -> None:
     made = operator(Declaring, numbered())
     system = JobSystem(OperatorJobs(made, {}))  # type: ignore[arg-type]
     assert system.is_idempotent is False
-    object.__setattr__(made, "get_job_status", lambda _id, _context: dict[str, str]()["gone"])
+    equipped(made, get_job_status=lambda _id, _context: dict[str, str]()["gone"])
     assert system.status(0) is JobStatus.GONE
 
 

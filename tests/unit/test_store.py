@@ -77,6 +77,12 @@ def test_a_call_is_repeated_while_the_api_server_is_away(status: int | None) -> 
     assert [key for key, *_ in accessor.sets] == ["k"]
 
 
+def test_the_log_of_a_call_that_is_repeated_does_not_have_the_value(caplog: pytest.LogCaptureFixture) -> None:
+    wrapped(Accessor(AirflowRuntimeError(503))).set("k", "what is kept")
+    assert "store_call" in caplog.text
+    assert "what is kept" not in caplog.text
+
+
 def test_an_api_server_that_stays_away_is_a_named_error_that_a_retry_can_help(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stores, "RETRY_SECONDS", 0.0)
     with pytest.raises(StoreUnavailableError, match="a retry continues"):

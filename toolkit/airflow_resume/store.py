@@ -251,7 +251,12 @@ class AirflowStore:
             before_sleep=before_sleep_log(log, logging.WARNING),
             reraise=True,
         )
-        return repeat(call)
+
+        def store_call() -> T:
+            """By this name it is in the log, where the value that is written does not belong."""
+            return call()
+
+        return repeat(store_call)
 
     def _raise_named(self, error: Exception) -> NoReturn:
         named = self._named(error)

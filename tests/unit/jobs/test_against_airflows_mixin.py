@@ -12,6 +12,7 @@ import pytest
 from airflow.sdk import BaseOperator
 from airflow.sdk import ResumableJobMixin as AirflowResumableJobMixin
 from airflow.sdk.exceptions import TaskDeferred
+from job_hooks import JobHooks, equipped
 
 from airflow_resume import PollPolicy, ResumePolicy, run_job
 from airflow_resume.testing import FakeJobs, TaskAttempt, task_context
@@ -32,32 +33,21 @@ class UnavailableError(Exception):
     status_code = 503
 
 
-class Hooks:
+class Hooks(JobHooks):
     """The hooks of one operator, on both mixins."""
 
-    jobs: FakeJobs
     attempt: TaskAttempt
     first_id: Any = None
     die_after: str = ""
     deferrable = False
-    submission_token: str | None = None
-
-    def execute(self, context: Any) -> Any:
-        return self.execute_resumable(context)  # type: ignore[attr-defined]
 
     def submit_job(self, context: Any) -> Any:
-        external_id = self.jobs.submit(self.submission_token)
+        external_id = super().submit_job(context)
         self.dies("submit")
         return external_id if self.first_id is None else self.first_id
 
     def get_job_status(self, external_id: Any, context: Any) -> str:
-        return self.jobs.status("job-0" if external_id == self.first_id else external_id)
-
-    def is_job_active(self, status: str) -> bool:
-        return status == "RUNNING"
-
-    def is_job_succeeded(self, status: str) -> bool:
-        return status == "SUCCEEDED"
+        return super().get_job_status("job-0" if external_id == self.first_id else external_id, context)
 
     def poll_until_complete(self, external_id: Any, context: Any) -> None:
         self.dies("poll")
@@ -99,10 +89,7 @@ class Ours(Hooks, ResumableJobMixin, BaseOperator):
 
 
 def operator(kind: type[Any], jobs: FakeJobs, **attributes: Any) -> Any:
-    made = kind(task_id="train")
-    for name, value in {"jobs": jobs, "resume_policy": FAST, **attributes}.items():
-        object.__setattr__(made, name, value)
-    return made
+    return equipped(kind(task_id="train"), jobs=jobs, resume_policy=FAST, **attributes)
 
 
 def run(kind: type[Any], jobs: FakeJobs, attempt: TaskAttempt, **attributes: Any) -> Any:
@@ -205,7 +192,7 @@ def killed(kind: type[Any], happens: Callable[[TaskAttempt], object]) -> str:
             made.on_kill()
         return jobs.status(external_id)
 
-    object.__setattr__(made, "get_job_status", event)
+    equipped(made, get_job_status=event)
     with suppress(Exception):
         made.execute_resumable(attempt.context)
     return "cancelled" if "cancel" in {event.call for event in jobs.events} else "left alone"

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from airflow.sdk import BaseOperator
+from job_hooks import LookUpHooks, equipped
 
 from airflow_resume import PollPolicy, ResumePolicy, run_job
 from airflow_resume.errors import UnreadableRecordError
@@ -70,26 +71,16 @@ def test_a_hook_that_raises_ends_the_attempt_with_its_error_and_costs_no_second_
     assert len(jobs.jobs) == jobs_wanted
 
 
-class Train(ResumableJobMixin, BaseOperator):
-    jobs: FakeJobs
+class Train(LookUpHooks, ResumableJobMixin, BaseOperator):
     buggy = ""
-
-    def submit_job(self, context: Any) -> Any:
-        return self.jobs.submit(self.submission_token)
-
-    def find_job(self, token: str, context: Any) -> Any:
-        return self.jobs.find(token)
-
-    def get_job_status(self, external_id: Any, context: Any) -> str:
-        return self.jobs.status(external_id)
 
     def is_job_active(self, status: str) -> bool:
         self.raises("is_job_active")
-        return status == "RUNNING"
+        return super().is_job_active(status)
 
     def is_job_succeeded(self, status: str) -> bool:
         self.raises("is_job_succeeded")
-        return status == "SUCCEEDED"
+        return super().is_job_succeeded(status)
 
     def job_inputs(self, context: Any) -> Any:
         self.raises("job_inputs")
@@ -114,10 +105,7 @@ def test_a_hook_of_an_operator_that_raises_costs_no_second_job(hook: str) -> Non
     jobs, attempt = FakeJobs(scripts=[["RUNNING", "RUNNING", "SUCCEEDED"]]), task_context()
 
     def operator(buggy: str) -> Train:
-        made = Train(task_id="train", resume_policy=PATIENT)
-        for name, value in {"jobs": jobs, "buggy": buggy}.items():
-            object.__setattr__(made, name, value)
-        return made
+        return equipped(Train(task_id="train", resume_policy=PATIENT), jobs=jobs, buggy=buggy)
 
     with pytest.raises(BugError, match=hook):
         operator(hook).execute_resumable(attempt.context)  # type: ignore[arg-type]

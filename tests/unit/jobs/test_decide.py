@@ -106,6 +106,34 @@ TABLE = {
     "old, failed": (replace(OLD, status=JobStatus.FAILED), DEFAULT, Step.SUBMIT),
     "old, gone": (replace(OLD, status=JobStatus.GONE), DEFAULT, Step.SUBMIT),
     "old, ended": (replace(ENDED, cleared=True, saved_success=True), DEFAULT, Step.SUBMIT),
+    # The task is being ended, and its job goes too: nothing is submitted any more.
+    "stopped before anything": (Facts(stopped=True), DEFAULT, Step.FAIL_STOPPED),
+    "stopped, intent, missing": (
+        replace(INTENT, can_find=True, lookup=Lookup.MISSING, stopped=True),
+        DEFAULT,
+        Step.FAIL_STOPPED,
+    ),
+    "stopped, just submitted": (replace(KNOWN, can_cancel=True, stopped=True), DEFAULT, Step.CANCEL),
+    "stopped, active, cannot cancel": (
+        replace(KNOWN, status=JobStatus.ACTIVE, stopped=True),
+        DEFAULT,
+        Step.FAIL_STOPPED,
+    ),
+    "stopped, cancelled": (
+        replace(KNOWN, status=JobStatus.CANCELLING, can_cancel=True, cancelled=True, stopped=True),
+        DEFAULT,
+        Step.FAIL_STOPPED,
+    ),
+    "stopped, ended": (
+        replace(KNOWN, status=JobStatus.FAILED, can_cancel=True, stopped=True),
+        DEFAULT,
+        Step.FAIL_STOPPED,
+    ),
+    "stopped, old one ended": (
+        replace(OLD, status=JobStatus.FAILED, can_cancel=True, stopped=True),
+        DEFAULT,
+        Step.FAIL_STOPPED,
+    ),
 }
 
 
@@ -146,6 +174,11 @@ def test_no_fact_is_without_a_decision_and_none_submits_beside_a_job_that_may_li
             assert step not in {Step.SUBMIT, Step.SUBMIT_AGAIN}, facts
         if facts.phase is Phase.INTENT and step is Step.SUBMIT:
             assert facts.lookup is Lookup.MISSING, facts
+
+
+def test_a_task_that_is_stopped_submits_nothing_and_fetches_nothing() -> None:
+    for facts in every_fact():
+        assert decide(replace(facts, stopped=True), DEFAULT) in {Step.CANCEL, Step.FAIL_STOPPED}, facts
 
 
 @pytest.mark.parametrize("name", ["on_clear", "on_input_change", "on_lost_submission", "on_failed_job", "on_gone_job"])

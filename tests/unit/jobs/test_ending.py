@@ -264,6 +264,14 @@ def test_a_job_that_cannot_be_cancelled_is_named(caplog: pytest.LogCaptureFixtur
     assert "'job-0' could not be cancelled, and may be running" in caplog.text
 
 
+def test_a_job_that_nothing_can_cancel_is_named_at_error(caplog: pytest.LogCaptureFixture) -> None:
+    jobs, attempt = KilledJobs(scripts=LONG, can_cancel=False), task_context()
+    with pytest.raises(TaskStoppedError):
+        killed_while(jobs, attempt, lambda: attempt.mark("failed"))
+    (line,) = [record for record in caplog.records if record.levelno == logging.ERROR]
+    assert "nothing can cancel its job 'job-0', which lives on" in line.getMessage()
+
+
 def test_a_kill_before_anything_is_submitted_submits_nothing() -> None:
     class Slow(KilledJobs):
         def find(self, token: str, /) -> Any:

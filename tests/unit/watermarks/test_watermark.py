@@ -10,6 +10,7 @@ import pendulum
 import pytest
 from airflow.sdk import Asset, task
 from airflow.sdk.exceptions import AirflowSkipException
+from hourly_orders import MARK, ORACLES, ORDERS, START, Clock, at, load_two_runs, orders, two_runs
 
 from airflow_resume import watermark
 from airflow_resume.errors import (
@@ -23,33 +24,11 @@ from airflow_resume.errors import (
     WatermarkChangedError,
     WatermarkLostError,
 )
-from airflow_resume.testing import CrashWorld, TaskAttempt, World, explore_crashes, task_context
-from airflow_resume.testing.oracles import each_effect_at_least_once, mark_never_decreases, same_result
-from airflow_resume.testing.outcome import Outcome as CrashOutcome
+from airflow_resume.testing import TaskAttempt, explore_crashes, task_context
 from airflow_resume.watermarks import Window
 from airflow_resume.watermarks.commit import Outcome
 
-ORDERS = Asset("orders")
-START = datetime(2026, 1, 1, tzinfo=timezone.utc)
-MARK, WINDOW = "resume.watermark.watermark", "resume.window.watermark"
-
-
-def at(hour: int) -> datetime:
-    return START + timedelta(hours=hour)
-
-
-class Clock:
-    """The source's clock."""
-
-    def __init__(self, hour: int = 0) -> None:
-        self.hour = hour
-
-    def __call__(self) -> datetime:
-        return at(self.hour)
-
-
-def orders(clock: Clock, **options: Any) -> Any:
-    return watermark(ORDERS, initial=START, now=clock, **options)
+WINDOW = "resume.window.watermark"
 
 
 def a_try(**options: Any) -> TaskAttempt:
@@ -73,43 +52,8 @@ def marks(attempt: TaskAttempt) -> dict[str, Any]:
 # --- every crash ----------------------------------------------------------------------------------------------
 
 
-def two_runs() -> CrashWorld:
-    world = CrashWorld(airflow=World(), clock=Clock(4), loaded=set(), loaded_then=[])
-    world.airflow.know([ORDERS])
-    rows = world.airflow.assets["orders"].rows
-
-    def read_mark() -> Any:
-        world.loaded_then.append(len(world.loaded))
-        return rows.values_by_key().get(MARK, {}).get("at")
-
-    world.follow(read_mark)
-    return world
-
-
-def load_two_runs(world: CrashWorld) -> list[int]:
-    """One run and, when it has succeeded, another an hour later."""
-    while True:
-        attempt = a_try(world=world.airflow, run_id=f"run {world.clock.hour}")
-        with orders(world.clock).open(attempt.context) as window:
-            for hour in range((window.start - START) // timedelta(hours=1), (window.end - START) // timedelta(hours=1)):
-                with world.effect(f"load {hour}"):
-                    world.loaded.add(hour)
-        attempt.succeed()
-        if world.clock.hour == 5:
-            return sorted(world.loaded)
-        world.clock.hour += 1
-
-
-def everything_is_loaded(outcome: CrashOutcome[CrashWorld]) -> None:
-    assert outcome.result == list(range(5))
-    assert outcome.marks[-1] == at(5).isoformat()
-    for mark, loaded in zip(outcome.marks, outcome.world.loaded_then, strict=True):
-        assert mark is None or mark <= at(loaded).isoformat(), "the mark is never ahead of what is loaded"
-
-
 def test_no_hour_is_skipped_and_the_mark_never_goes_back_whenever_the_attempts_die() -> None:
-    oracles = [everything_is_loaded, each_effect_at_least_once, mark_never_decreases, same_result]
-    report = explore_crashes(load_two_runs, oracle=oracles, world=two_runs, max_pairs=100)  # tests/crashes has more
+    report = explore_crashes(load_two_runs, oracle=ORACLES, world=two_runs, max_pairs=100)  # tests/crashes has more
     assert report.ways - report.pairs > len(report.points) > 40
     assert report.pairs > 50
 

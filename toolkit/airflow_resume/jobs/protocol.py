@@ -87,6 +87,7 @@ class JobSystem:
         self.can_find = self._has("find")
         self.can_cancel = self._has("cancel")
         self.can_replay = self._has("replay")
+        self.ends_by_on_kill = bool(getattr(jobs, "ends_by_on_kill", False))
         self.is_idempotent = bool(getattr(jobs, "submission_is_idempotent", False))
 
     def _has(self, name: str) -> bool:

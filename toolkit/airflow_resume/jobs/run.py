@@ -3,34 +3,33 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
+from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_resume.attempt import AnyContext, Cleared, utc_now
 from airflow_resume.errors import TaskStoppedError
-from airflow_resume.jobs.decide import Facts, JobStatus, Lookup, Phase, Step, decide, is_unwanted
+from airflow_resume.jobs.decide import Facts, JobStatus, Phase, Step, decide, is_unwanted
 from airflow_resume.jobs.ending import Ending, ending_of_error, ending_of_kill, goes_with_it, learn_about_kill
 from airflow_resume.jobs.failure import failure
 from airflow_resume.jobs.orphan import checked_id, see_to_orphan
 from airflow_resume.jobs.policy import ResumePolicy
-from airflow_resume.jobs.poll import Clock, ask_patiently, wait_for_end
+from airflow_resume.jobs.poll import Clock
 from airflow_resume.jobs.protocol import Jobs, JobSystem
 from airflow_resume.jobs.record import JobRecord, SavedResult
 from airflow_resume.jobs.slot import JobSlot
 from airflow_resume.jobs.telemetry import count, counters_of, decision_span
+from airflow_resume.jobs.watch import JobWatch
 from airflow_resume.store import StateStore, channel_of, open_task_store
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
 log = logging.getLogger(__name__)
-
-T = TypeVar("T")
 
 _QUESTIONS = {Step.LOOK_UP, Step.ADOPT, Step.ASK_STATUS}
 """Steps that only complete the facts, for the decision proper."""
@@ -82,42 +81,43 @@ class JobRun:
         )
         self._system = JobSystem(jobs)
         self._policy = policy
+        self._watch = JobWatch(self._system, self._slot, policy, clock)
         self._defer = defer
         self._resumed = resumed
-        self._clock = clock
-        self._wait_error: Exception | None = None
         self._stopped = False
-        self._forget()
-
-    def _forget(self) -> None:
-        """What this attempt has learned was about another job."""
-        self._lookup = Lookup.NOT_ASKED
-        self._found: JsonValue = None
-        self._status: JobStatus | None = None
-        self._own = self._cancelled = False
 
     def run(self) -> Any:
         """Take steps until one of them ends the attempt, and return the job's result."""
-        with self._attempt.using(self._slot.key):
-            try:
-                return self._finish(self._until({Step.RETURN_SAVED, Step.FETCH_RESULT}))
-            except Exception as error:
-                self._failed(error)
-                raise
+        with self._attempting():
+            step = self._until({Step.RETURN_SAVED, Step.FETCH_RESULT})
+            return self._saved_result() if step is Step.RETURN_SAVED else self._fetch_result()
 
     def decide(self) -> ResumeDecision:
         """What `run` would do next. It claims the record and asks the job system; it neither submits nor waits."""
-        with self._attempt.using(self._slot.key):
+        with self._attempting():
             step = self._first_step()
         self._attempt.give_back(self._slot.key)
         return self._decision(step)
 
     def submit(self) -> ResumeDecision:
-        """Take steps until there is a job that is wanted: to be waited for, or already successful."""
-        with self._attempt.using(self._slot.key):
+        """Take steps until there is a job that is wanted: to be waited for, or already successful.
+
+        It waits for one thing, the end of a job that is not wanted any more.
+        """
+        with self._attempting():
             step = self._until({Step.RECONNECT, Step.RETURN_SAVED, Step.FETCH_RESULT})
         self._attempt.give_back(self._slot.key)
         return self._decision(step)
+
+    @contextmanager
+    def _attempting(self) -> Iterator[None]:
+        """An error in the block is how the attempt ends."""
+        with self._attempt.using(self._slot.key):
+            try:
+                yield
+            except Exception as error:
+                self._failed(error)
+                raise
 
     def _decision(self, step: Step) -> ResumeDecision:
         record = self._slot.record
@@ -126,7 +126,7 @@ class JobRun:
         return ResumeDecision(
             step=step,
             external_id=record.id,
-            status=self._status,
+            status=self._watch.status,
             generation=record.generation,
             token=record.token,
         )
@@ -149,14 +149,14 @@ class JobRun:
             span.set_attribute("resumable.decision", step.value)
             if self._slot.found_job:
                 span.set_attribute("resumable.external_id", str(self._slot.known.id))
-                span.set_attribute("resumable.prior_status", str(self._status and self._status.value))
+                span.set_attribute("resumable.prior_status", str(self._watch.status and self._watch.status.value))
         for counter in counters_of(step, had_job=self._slot.found_job):
             count(counter, self._attempt.stats_tags)
         return step
 
     def _open(self) -> None:
         self._slot.open()
-        self._own = self._resumed
+        self._watch.own = self._resumed
         if self._attempt.retries == 0 and not self._resumed:
             log.warning("The task has retries=0: after a crash nobody comes back for its job. Give it retries.")
 
@@ -168,17 +168,14 @@ class JobRun:
         self._say(step)
         return step
 
-    def _finish(self, step: Step) -> Any:
-        return self._saved_result() if step is Step.RETURN_SAVED else self._fetch_result()
-
     def _take(self, step: Step) -> None:
         match step:
             case Step.LOOK_UP:
-                self._look_up()
+                self._watch.look_up()
             case Step.ADOPT:
-                self._save_id(self._found)
+                self._save_id(self._watch.found)
             case Step.ASK_STATUS:
-                self._learn(self._patiently(self._ask))
+                self._watch.ask()
             case Step.SUBMIT:
                 self._start_generation()
                 self._submit(first=True)
@@ -187,13 +184,11 @@ class JobRun:
             case Step.RECONNECT:
                 self._reconnect()
             case Step.CANCEL:
-                self._cancel()
+                self._watch.cancel()
             case Step.WAIT_FOR_END:
-                self._wait()
+                self._watch.wait()
             case _:
                 raise AssertionError(step)
-
-    # --- facts ------------------------------------------------------------------------------------------------
 
     def _facts(self) -> Facts:
         if (record := self._slot.record) is None:
@@ -208,96 +203,26 @@ class JobRun:
             can_find=self._system.can_find,
             can_cancel=self._system.can_cancel,
             is_idempotent=self._system.is_idempotent,
-            lookup=self._lookup,
-            status=self._status,
-            own=self._own,
-            cancelled=self._cancelled,
+            lookup=self._watch.lookup,
+            status=self._watch.status,
+            own=self._watch.own,
+            cancelled=self._watch.cancelled,
             stopped=self._stopped,
         )
 
-    def _look_up(self) -> None:
-        self._found = self._patiently(lambda: self._system.find(self._slot.known.token))
-        self._lookup = Lookup.MISSING if self._found is None else Lookup.FOUND
-
-    def _ask(self) -> JobStatus:
-        return self._system.status(self._slot.known.id)
-
-    def _learn(self, status: JobStatus) -> None:
-        self._status = status
-        self._slot.learn(status)
-
     def _reconnect(self) -> None:
         """Wait for a job that is wanted: in the triggerer, or here."""
-        self._own = True
+        self._watch.own = True
         if self._defer is not None:
             self._defer(self._slot.known.id)
-        self._wait_as_the_operator_does()
-        self._wait()
-
-    def _wait(self) -> None:
-        self._learn(
-            wait_for_end(self._ask, is_transient=self._system.is_transient, policy=self._policy, clock=self._clock)
-        )
-
-    def _patiently(self, ask: Callable[[], T]) -> T:
-        return ask_patiently(ask, self._system.is_transient, self._policy.poll, self._clock)
-
-    def _cancel(self) -> None:
-        self._cancelled = True
-        try:
-            self._system.cancel(self._slot.known.id)
-        except Exception:
-            # It may have ended in the meantime, and then there is nothing to cancel.
-            self._learn(self._patiently(self._ask))
-            if not self._has_ended():
-                raise
-
-    def _has_ended(self) -> bool:
-        return self._status is not None and self._status.is_terminal
-
-    def _wait_as_the_operator_does(self) -> None:
-        """Where the job system brings its own way of waiting, use it; how the job ended is asked all the same.
-
-        Trouble on the way is no reason to end the attempt: then the status is asked until the job has ended, and the
-        own way is used once more, as it may have something to say at the end (logs, or why the job failed).
-        """
-        error = self._what_waiting_raises()
-        if error is not None and self._system.interrupts(error):
-            log.warning("Waiting for job %r was interrupted by %r; asking for its status", self._slot.known.id, error)
-            self._wait()
-            error = self._what_waiting_raises()
-        if error is not None:
-            self._end_wait(error)
-
-    def _what_waiting_raises(self) -> Exception | None:
-        try:
-            self._system.wait(self._slot.known.id)
-        except Exception as error:  # noqa: BLE001  what it means is for the caller to say
-            return error
-        return None
-
-    def _end_wait(self, error: Exception) -> None:
-        """What waiting raised is what the user wrote, so the attempt ends with it, unless the job has succeeded."""
-        self._learn_in_spite_of(error)
-        if not self._has_ended() or isinstance(error, (AirflowFailException, AirflowSkipException)):
-            raise error
-        log.warning("Waiting for job %r raised, and it is %s", self._slot.known.id, self._status, exc_info=error)
-        self._wait_error = error
-
-    def _learn_in_spite_of(self, error: Exception) -> None:
-        try:
-            self._learn(self._patiently(self._ask))
-        except Exception:
-            log.warning("... and neither could its status be asked", exc_info=True)
-            raise error from None
-        if self._status is JobStatus.FAILED:
-            self._slot.save(phase=Phase.TERMINAL)
+        self._watch.wait_as_the_operator_does()
+        self._watch.wait()
 
     # --- effects: saved before, saved after -------------------------------------------------------------------
 
     def _start_generation(self) -> None:
         self._slot.start_generation(reason="" if self._slot.record is None else self._reason())
-        self._forget()
+        self._watch.forget()
 
     def _reason(self) -> str:
         """Why another generation is due, for the history."""
@@ -313,9 +238,9 @@ class JobRun:
             if first and not self._system.is_ambiguous(error):
                 self._withdraw(error)
             raise
-        self._own = True  # it is this attempt's own job: how it ends is how the attempt ends
+        self._watch.own = True  # it is this attempt's own job: how it ends is how the attempt ends
         self._save_id(checked_id(self._system, self._slot.known.token, answer))
-        self._learn(JobStatus.ACTIVE)
+        self._watch.learn(JobStatus.ACTIVE)
 
     def _withdraw(self, error: Exception) -> None:
         """The submit was refused, so there is no job; without this, a retry would have to suspect one."""
@@ -370,7 +295,7 @@ class JobRun:
         self._stopped = self._stopped or goes
         if self._slot.holds_a_job and goes:
             self._cancel_for(ending)
-        elif self._slot.holds_a_job and not self._cancelled:
+        elif self._slot.holds_a_job and not self._watch.cancelled:
             record = self._slot.known
             log.info("The task ends (%s); job %r, token %s, is left alone", ending.value, record.id, record.token)
         return goes
@@ -379,9 +304,13 @@ class JobRun:
         record = self._slot.known
         if record.id is None:
             log.error("The task ends (%s); a job with token %s may exist and live on", ending.value, record.token)
-        elif self._system.can_cancel and not self._cancelled:
+        elif self._system.ends_by_on_kill and not self._system.can_cancel:
+            log.info("The task ends (%s), and the operator's own on_kill is to end its job %r", ending.value, record.id)
+        elif not self._system.can_cancel:
+            log.error("The task ends (%s); nothing can cancel its job %r, which lives on", ending.value, record.id)
+        elif not self._watch.cancelled:
             log.info("The task ends (%s), and its job %r is cancelled", ending.value, record.id)
-            self._cancelled = True
+            self._watch.cancelled = True
             try:
                 self._system.cancel(record.id)
             except Exception:
@@ -397,7 +326,7 @@ class JobRun:
     def _saved_result(self) -> Any:
         if self._system.can_replay:
             try:
-                return self._patiently(lambda: self._system.replay(self._slot.known.id))
+                return self._watch.patiently(lambda: self._system.replay(self._slot.known.id))
             except Exception:
                 log.warning(
                     "Job %r is not known any more, or not now: its saved result", self._slot.known.id, exc_info=True
@@ -408,13 +337,13 @@ class JobRun:
     def _fail(self, step: Step) -> NoReturn:
         if step in {Step.FAIL_JOB, Step.FAIL_JOB_FOR_GOOD}:
             self._slot.save(phase=Phase.TERMINAL)
-        if step is Step.FAIL_JOB and self._wait_error is not None:
-            raise self._wait_error
+        if step is Step.FAIL_JOB and self._watch.wait_error is not None:
+            raise self._watch.wait_error
         if step is Step.FAIL_STOPPED and self._slot.record is None:
             raise TaskStoppedError
         raise failure(
             step, self._slot.known, name=self._slot.name, earlier_try=self._slot.earlier_try
-        ) from self._wait_error
+        ) from self._watch.wait_error
 
     def _say(self, step: Step) -> None:
         level = logging.DEBUG if step is Step.ASK_STATUS else logging.INFO
@@ -428,7 +357,7 @@ class JobRun:
             step.value,
             self._slot.name,
             record.id,
-            self._status.value if self._status else "not asked",
+            self._watch.status.value if self._watch.status else "not asked",
             record.generation,
             record.token,
             self._attempt.try_number,

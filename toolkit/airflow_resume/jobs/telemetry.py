@@ -13,7 +13,6 @@ if TYPE_CHECKING:
 
 _COUNTERS = {
     Step.RECONNECT: "reconnect_success",
-    Step.WAIT_FOR_END: "reconnect_success",
     Step.RETURN_SAVED: "already_succeeded",
     Step.FETCH_RESULT: "already_succeeded",
 }

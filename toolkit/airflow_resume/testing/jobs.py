@@ -118,12 +118,12 @@ class FakeJobs:
 
     # --- what a job system offers -----------------------------------------------------------------------------
 
-    def submit(self, token: str | None = None, /) -> str:
+    def submit(self, token: str | None = None, /) -> Any:
         """Start a job and return its id."""
         with self._called("submit", is_effect=True):
             job = (self._with_token(token) if self.dedupes else None) or self._start(token)
             self._log("submit", job)
-        return job.id  # type: ignore[no-any-return]
+        return job.id
 
     def status(self, external_id: Any, /) -> str:
         """The state of a job, which then moves on to the next one of its script.
@@ -138,7 +138,7 @@ class FakeJobs:
             job.states = job.states[1:] or job.states
         return state
 
-    def find(self, token: str, /) -> str | None:
+    def find(self, token: str, /) -> Any:
         """The id of the newest job that was submitted with this token, or None."""
         with self._called("find"):
             job = self._with_token(token)
