@@ -1,0 +1,129 @@
+"""Pages of an API, however it numbers them.
+
+Theory of operation. Every paginated source is one generator, `_walk`, that does no I/O: it yields an `Ask` with the
+arguments of the fetch, is sent what the fetch returned (or has thrown into it what the fetch raised), and yields a
+`Found` for every page. Two small drivers play it: one calls the fetch, the other awaits it. So a source is written
+once for `for` and for `async for`.
+"""
+
+from __future__ import annotations
+
+import inspect
+from abc import abstractmethod
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
+
+from airflow_resume.loops.source import Source
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+
+@dataclass(frozen=True)
+class Page(Generic[T_co]):
+    """What a fetch of a paginated API brought.
+
+    Args:
+        items: of this page.
+        next: the token of the next page; None or "" on the last one. Only `CursorToken` asks for it; in the pages that
+            the other sources deliver it is what they will fetch next.
+        total: how many items there are on all pages, where the API says.
+        pages: how many pages there are, where the API says.
+    """
+
+    items: Sequence[T_co]
+    next: JsonValue = None
+    total: int | None = None
+    pages: int | None = None
+
+
+@dataclass(frozen=True)
+class Ask:
+    """Call the fetch with these arguments."""
+
+    arguments: tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class Found(Generic[T]):
+    """A page, and the position after it."""
+
+    page: Page[T]
+    after: JsonValue
+
+
+Walk: TypeAlias = "Generator[Ask | Found[T], Any, None]"
+
+
+class PagedSource(Source[Page[T]]):
+    """A source of pages, made from a fetch function, which may be a coroutine function."""
+
+    noun = "page"
+
+    def __init__(self, fetch: Callable[..., Any]) -> None:
+        if not callable(fetch):
+            raise TypeError(f"{type(self).__name__} needs a function to fetch with, not {type(fetch).__name__}")
+        self._fetch = fetch
+
+    @abstractmethod
+    def _walk(self, position: JsonValue) -> Walk[T]:
+        """Ask for pages from `position` on, and yield what was found. Does no I/O."""
+
+    def elements(self, position: JsonValue) -> Iterator[tuple[Page[T], JsonValue]]:
+        """The pages, each with the position after it."""
+        walk = self._walk(position)
+        step = next(walk, None)
+        while step is not None:
+            if isinstance(step, Found):
+                yield step.page, step.after
+                step = next(walk, None)
+                continue
+            try:
+                answer = self._fetch(*step.arguments)
+                _refuse_coroutine(answer)
+            except Exception as error:  # noqa: BLE001  the walk knows what it means, or raises it again
+                step = _thrown(walk, error)
+            else:
+                step = _sent(walk, answer)
+
+    async def aelements(self, position: JsonValue) -> AsyncIterator[tuple[Page[T], JsonValue]]:
+        """The pages, for `async for`; a fetch that is no coroutine function is called on the event loop."""
+        walk = self._walk(position)
+        step = next(walk, None)
+        while step is not None:
+            if isinstance(step, Found):
+                yield step.page, step.after
+                step = next(walk, None)
+                continue
+            try:
+                answer = self._fetch(*step.arguments)
+                if isinstance(answer, Awaitable):
+                    answer = await answer
+            except Exception as error:  # noqa: BLE001  the walk knows what it means, or raises it again
+                step = _thrown(walk, error)
+            else:
+                step = _sent(walk, answer)
+
+
+def _sent(walk: Walk[T], answer: object) -> Ask | Found[T] | None:
+    try:
+        return walk.send(answer)
+    except StopIteration:
+        return None
+
+
+def _thrown(walk: Walk[T], error: Exception) -> Ask | Found[T] | None:
+    try:
+        return walk.throw(error)
+    except StopIteration:
+        return None
+
+
+def _refuse_coroutine(answer: object) -> None:
+    if inspect.iscoroutine(answer):
+        answer.close()
+        raise TypeError("The fetch is a coroutine function: iterate the loop with `async for`")

@@ -1,0 +1,69 @@
+"""What a source of elements is, and what a position in it means.
+
+A position says what to do *next*, absolutely. A source yields every element together with the position after it, so
+that the loop can save a position without knowing what it means.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from datetime import timedelta
+from typing import TYPE_CHECKING, ClassVar, Generic, Literal, TypeVar
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
+
+T_co = TypeVar("T_co", covariant=True)
+
+OnExpired = Literal["restart", "fail"]
+
+
+class Source(ABC, Generic[T_co]):
+    """Elements in an order that is the same in every attempt.
+
+    Only `kind` and `elements` are needed. A source is given the position that an earlier attempt saved, or `first()`.
+    """
+
+    kind: ClassVar[str]
+    """The name of this kind of source, as it stands in the record."""
+    noun: str = "element"
+    """What the log calls one element."""
+    on_expired: OnExpired = "fail"
+    """What the loop does when `elements` raises `TokenExpiredError`: start over once, or fail."""
+    max_age: timedelta | None = None
+    """How long a saved position is good for, where that is known."""
+
+    def definition(self) -> Mapping[str, object]:
+        """What positions depend on: when one of these differs, a saved position means something else."""
+        return {}
+
+    def first(self) -> JsonValue:
+        """The position before the first element. What must not change between attempts is frozen in it."""
+        return None
+
+    def total(self, position: JsonValue) -> int | None:  # noqa: ARG002
+        """How many elements there are in all, as far as that is known by now."""
+        return None
+
+    def rows(self, position: JsonValue) -> int | None:  # noqa: ARG002
+        """How many rows lie before `position`, where an element has several and the position counts them."""
+        return None
+
+    def changes(self, position: JsonValue) -> Sequence[str]:  # noqa: ARG002
+        """What is no longer as it was in the part before `position`, in words; touches nothing outside."""
+        return ()
+
+    @abstractmethod
+    def elements(self, position: JsonValue) -> Iterator[tuple[T_co, JsonValue]]:
+        """The elements from `position` on, each with the position after it.
+
+        Raises:
+            TokenExpiredError: `position` is no longer good for anything.
+            SourceChangedError: there is no such position any more.
+        """
+
+    async def aelements(self, position: JsonValue) -> AsyncIterator[tuple[T_co, JsonValue]]:
+        """The same for `async for`; by default what `elements` gives, on the event loop."""
+        for found in self.elements(position):
+            yield found
