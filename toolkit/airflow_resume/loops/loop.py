@@ -25,7 +25,8 @@ from airflow_resume.channel import LatestWriter
 from airflow_resume.errors import LoopError, StoreUnavailableError, SupersededError, UnreadableRecordError
 from airflow_resume.loops.opening import Definition, OnChange, OnClear, Opening, change_error, decide_opening
 from airflow_resume.loops.record import KEY_PREFIX, LoopRecord, Opened
-from airflow_resume.loops.sources import Source, as_source
+from airflow_resume.loops.source import Source
+from airflow_resume.loops.sources import as_source
 from airflow_resume.record import Slot
 from airflow_resume.store import StateStore, channel_of, open_task_store
 
