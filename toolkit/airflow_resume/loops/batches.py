@@ -9,8 +9,8 @@ from collections.abc import Set as AbstractSet
 from itertools import count, islice
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
+from airflow_resume.arguments import check_whole
 from airflow_resume.errors import SourceChangedError, SourceNotReopenableError
-from airflow_resume.loops.pages import check_whole
 from airflow_resume.loops.source import Source
 
 if TYPE_CHECKING:
@@ -22,6 +22,8 @@ T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
 log = logging.getLogger(__name__)
+
+_END = object()
 
 
 class Batches(Source[T_co]):
@@ -57,9 +59,7 @@ class Batches(Source[T_co]):
     def __init__(self, iterable: Iterable[Any] | AsyncIterable[Any], size: int = 1) -> None:
         refuse_unordered(iterable)
         if isinstance(iterable, (str, bytes, bytearray)) or not isinstance(iterable, (Iterable, AsyncIterable)):
-            raise TypeError(
-                f"Batches needs an iterable of elements, not {type(iterable).__name__}; pass a list of them"
-            )
+            raise TypeError(f"Batches needs an iterable of elements, not {type(iterable).__name__}; pass a list")
         check_whole("size", size, least=1)
         self._iterable = iterable
         self._size = size
@@ -148,7 +148,7 @@ def _entered(iterable: Iterable[T], done: int) -> Iterator[T]:
     return items
 
 
-def _of_sequence(sequence: Sequence[T], done: int) -> Iterator[T]:
+def _of_sequence(sequence: Sequence[Any], done: int) -> Iterator[Any]:
     if isinstance(sequence, (range, tuple)):
         return iter(sequence[done:])
     if done == 0 or isinstance(sequence, (list, deque)):
@@ -160,11 +160,10 @@ async def _askip(items: AsyncIterator[Any], done: int) -> None:
     if not done:
         return
     _say_skipping(done)
-    for skipped in range(done):
-        try:
-            await anext(items)
-        except StopAsyncIteration:
-            _check_skipped(done, skipped)
+    skipped = 0
+    while skipped < done and await anext(items, _END) is not _END:
+        skipped += 1
+    _check_skipped(done, skipped)
 
 
 def _say_skipping(done: int) -> None:

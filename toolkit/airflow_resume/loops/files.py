@@ -131,7 +131,7 @@ class Files(Source[T_co]):
         count = place.get("count", 0)
         if count > len(self._names):
             return False
-        return _rolled(_NONE_FINISHED, islice(self._names, count)) == place.get("hash", _NONE_FINISHED)
+        return bool(_rolled(_NONE_FINISHED, islice(self._names, count)) == place.get("hash", _NONE_FINISHED))
 
     def _number_of(self, anchor: str) -> int | None:
         """Where in the listing a file is, from 1; None if it is not in it, or not for certain."""

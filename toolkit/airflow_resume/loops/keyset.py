@@ -131,8 +131,9 @@ def _filled(value: Any, what: str) -> Any:
 
 def _columns(row: Any) -> list[str]:
     """The names of what is in a row, however it holds them."""
-    if callable(keys := getattr(row, "keys", None)):
-        return [str(name) for name in keys()]
+    keys: Any = getattr(row, "keys", None)
+    if callable(keys):
+        return list(map(str, keys()))  # type: ignore[arg-type]
     names: Any = getattr(row, "_fields", None) or getattr(row, "__dict__", ())
     return [str(name) for name in names]
 

@@ -107,7 +107,9 @@ def _utc(name: str, value: object) -> datetime:
     if value.utcoffset() is None:
         raise ValueError(f"{name}={value!r} has no time zone; say which, such as {name}.replace(tzinfo=timezone.utc)")
     utc = value.astimezone(timezone.utc)
-    return datetime(*utc.timetuple()[:6], utc.microsecond, timezone.utc)
+    return datetime(
+        utc.year, utc.month, utc.day, utc.hour, utc.minute, utc.second, utc.microsecond, tzinfo=timezone.utc
+    )
 
 
 def _checked_step(step: Any) -> timedelta:

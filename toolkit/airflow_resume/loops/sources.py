@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterable, Callable, Iterable
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from airflow_resume.loops.batches import Batches
 from airflow_resume.loops.source import Source
@@ -30,7 +30,7 @@ def as_source(source: Source[T] | Iterable[T] | AsyncIterable[T] | Callable[[Any
     if hasattr(given, "state_dict") or hasattr(given, "load_state_dict"):
         return Stateful(given)
     if callable(given):
-        return ResumeFunction(given)
+        return ResumeFunction(cast("Callable[[Any], Any]", given))
     return _of_iterable(given)
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import aclosing, closing, nullcontext
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 from airflow_resume import values
 from airflow_resume.errors import SourceNotReopenableError, WrongAnswerError
-from airflow_resume.loops.pages import Page, refuse_awaitable
+from airflow_resume.loops.pages import Page
 from airflow_resume.loops.source import Source
 
 if TYPE_CHECKING:
@@ -148,7 +149,6 @@ class ResumeFunction(Source[T_co]):
     def elements(self, position: JsonValue) -> Iterator[tuple[T_co, JsonValue]]:
         """The elements, each with the position after it."""
         pairs: Any = self._function(values.decode(position))
-        refuse_awaitable(pairs)
         if isinstance(pairs, AsyncIterator):
             raise WrongAnswerError(f"{self._name} is asynchronous: iterate the loop with `async for`.")
         if not isinstance(pairs, Iterator):
@@ -160,7 +160,6 @@ class ResumeFunction(Source[T_co]):
     async def aelements(self, position: JsonValue) -> AsyncIterator[tuple[T_co, JsonValue]]:
         """The same for `async for`."""
         pairs: Any = self._function(values.decode(position))
-        refuse_awaitable(pairs)
         if isinstance(pairs, Iterator):
             for pair in pairs:
                 yield self._checked(pair)
@@ -180,6 +179,8 @@ class ResumeFunction(Source[T_co]):
         return element, saved_position(after, f"the position that {self._name} gave with an element")
 
     def _wrong_answer(self, answer: object) -> WrongAnswerError:
+        if inspect.iscoroutine(answer):
+            answer.close()  # nobody awaits it
         remedy = "make it a generator function that yields (element, next_position)"
         if isinstance(answer, Page) or not isinstance(answer, Iterable):
             remedy += ". A function that fetches pages goes into a source: checkpoint(CursorToken(fetch), name=...)"

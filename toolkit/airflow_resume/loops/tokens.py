@@ -5,7 +5,7 @@ from __future__ import annotations
 import reprlib
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
 from airflow_resume import values
 from airflow_resume.arguments import check_choice, check_duration, check_whole
@@ -149,7 +149,7 @@ def _is_end(token: JsonValue) -> bool:
     return token is None or token == ""
 
 
-def _test_of(expired: object) -> Callable[[Exception], bool]:
+def _test_of(expired: Any) -> Callable[[Exception], bool]:
     """The test that `expired=` stands for."""
     if expired is None:
         return lambda _error: False
@@ -157,7 +157,7 @@ def _test_of(expired: object) -> Callable[[Exception], bool]:
     if all(isinstance(kind, type) and issubclass(kind, Exception) for kind in kinds):
         return lambda error: isinstance(error, kinds)
     if callable(expired) and not isinstance(expired, type):
-        return expired
+        return cast("Callable[[Exception], bool]", expired)
     raise TypeError(f"expired={expired!r} must be an exception class, a tuple of them, or a function of the exception")
 
 
