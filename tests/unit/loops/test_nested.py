@@ -100,8 +100,6 @@ def test_several_inner_loops_and_deeper_ones() -> None:
                 note(row, "first", number)
             second = checkpoint(range(2), name="second", within=outer)
             for number in second:
-                for deep in checkpoint("xy", name="deep", within=second) if False else ():
-                    note(deep)
                 for deep in checkpoint(["x", "y"], name="deep", within=second):
                     note(row, "second", number, deep)
         return seen
