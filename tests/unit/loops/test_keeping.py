@@ -6,9 +6,8 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
-from contextlib import suppress
+from contextlib import nullcontext
 from dataclasses import replace
-from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -71,7 +70,7 @@ def test_the_rest_may_be_acked_behind_the_loop() -> None:
 def test_a_with_statement_misses_acks_that_never_came(acked: bool) -> None:  # noqa: FBT001
     store = MemoryStore()
     with (
-        pytest.raises(UnackedError, match="3 elements were not acked") if not acked else suppress(),
+        pytest.raises(UnackedError, match="3 elements were not acked") if not acked else nullcontext(),
         loop_over(store, range(3), ack="manual") as loop,
     ):
         list(loop)
@@ -293,7 +292,7 @@ def test_what_is_in_flight_is_finished_when_the_task_is_told_to_stop() -> None:
     first = task_context()
     results = []
     loop = checkpoint(range(6), name="l", context=first.context)
-    with pytest.raises(LoopStoppedError):  # noqa: PT012
+    with pytest.raises(LoopStoppedError):
         for result in loop.map(lambda number: number, workers=2):
             results.append(result)
             first.ti.task.on_kill()
@@ -304,7 +303,7 @@ def test_what_is_in_flight_is_finished_when_the_task_is_told_to_stop() -> None:
 def test_an_inner_loop_stops_as_well_and_both_are_saved() -> None:
     first = task_context()
     outer = checkpoint(["a", "b"], name="l", context=first.context)
-    with pytest.raises(LoopStoppedError, match="'inner' stopped at element 3"):  # noqa: PT012
+    with pytest.raises(LoopStoppedError, match="'inner' stopped at element 3"):
         for _ in outer:
             for number in checkpoint(range(4), name="inner", within=outer):
                 if number == 1:
@@ -443,7 +442,7 @@ def test_trouble_with_the_store_is_raised_and_the_position_kept() -> None:
             super().set(key, value)
 
     store = Away()
-    with pytest.raises(StoreUnavailableError):  # noqa: PT012
+    with pytest.raises(StoreUnavailableError):
         for number in loop_over(store, durability="sync"):
             store.away = number == 3
     store.away = False

@@ -54,8 +54,8 @@ class Plan(Generic[T]):
     name: str
     source: Source[T]
     fingerprint: Mapping[str, object] = field(default_factory=dict)
-    policy: OpeningPolicy = OpeningPolicy()
-    keeping: Keeping = Keeping()
+    policy: OpeningPolicy = field(default_factory=OpeningPolicy)
+    keeping: Keeping = field(default_factory=Keeping)
     delivery: Delivery = "at_least_once"
     ack: Ack = "each"
     skip: Skip | None = None
@@ -70,7 +70,9 @@ class Plan(Generic[T]):
             raise ValueError("skip=Skip(...) needs ack='each': with ack='manual' the body may hold several elements")
         for name, chosen in (("ack='manual'", self.ack == "manual"), ("skip=Skip(...)", self.skip is not None)):
             if chosen and self.delivery == "at_most_once":
-                raise ValueError(f"{name} means nothing with delivery='at_most_once': an element is done when delivered")
+                raise ValueError(
+                    f"{name} means nothing with delivery='at_most_once': an element is done when delivered"
+                )
 
     @property
     def key(self) -> str:
