@@ -13,7 +13,14 @@ from typing import Any
 import pytest
 
 from airflow_resume import checkpoint
-from airflow_resume.errors import LoopError, LoopStoppedError, StalledError, StoreUnavailableError, UnackedError
+from airflow_resume.errors import (
+    EmptySourceError,
+    LoopError,
+    LoopStoppedError,
+    StalledError,
+    StoreUnavailableError,
+    UnackedError,
+)
 from airflow_resume.loops import Checkpoint, CursorToken, Page, Skip
 from airflow_resume.store import MemoryStore
 from airflow_resume.testing import FakeTaskStore, TaskAttempt, task_context
@@ -376,6 +383,29 @@ def test_a_loop_costs_two_calls_to_open_one_to_finish_and_at_most_one_a_second()
             seconds[0] += 1 / 128
         calls = Counter(operation.name for operation in store.log)
         assert calls == {"get": 1, "set": 1 + count // 128 + 1}
+
+
+def test_an_empty_source_is_done_or_an_error_that_a_retry_asks_again() -> None:
+    store = MemoryStore()
+    with pytest.raises(EmptySourceError, match="leave on_empty='fail' out"):
+        list(loop_over(store, [], on_empty="fail"))
+    with pytest.raises(EmptySourceError, match="had no page at all"):
+        list(loop_over(MemoryStore(), CursorToken[int](lambda _token: Page([])), on_empty="fail"))
+    assert record(store)["done"] is False
+    assert list(loop_over(store, [1], on_empty="fail")) == [1]
+    assert list(loop_over(store, [1], on_empty="fail")) == []
+    assert list(loop_over(MemoryStore(), [])) == []
+
+
+def test_a_large_state_is_warned_of_once_and_a_larger_one_is_refused(caplog: pytest.LogCaptureFixture) -> None:
+    with loop_over(MemoryStore()) as loop:
+        for _ in loop:
+            loop.state["seen"] = "x" * 20_000
+    warnings = [line.getMessage() for line in caplog.records if "bytes" in line.getMessage()]
+    assert warnings == [
+        "The state of the loop 'resume.loop.l' has 20012 bytes. Its biggest part is $.seen with 20,002 bytes:"
+        + " keep that elsewhere (object storage, a table) and store where it is."
+    ]
 
 
 # --- on an event loop -----------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from airflow_resume.errors import LoopError
 from airflow_resume.loops.each import Each
 from airflow_resume.loops.opening import OnChange, OnClear, OnUnreadable, OpeningPolicy
 from airflow_resume.loops.pages import Page
-from airflow_resume.loops.plan import Ack, Delivery, Durability, Keeping, OnStoreError, Plan
+from airflow_resume.loops.plan import Ack, Delivery, Durability, Keeping, OnEmpty, OnStoreError, Plan
 from airflow_resume.loops.run import Element, LoopRun
 from airflow_resume.loops.sequence import adelivered, delivered
 from airflow_resume.loops.skip import Skip
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
         on_change: OnChange
         on_unreadable: OnUnreadable
         on_store_error: OnStoreError
+        on_empty: OnEmpty
         within: Checkpoint[Any] | None
         context: AnyContext | None
         store: StateStore | None
@@ -97,6 +98,7 @@ def checkpoint(
     on_change: OnChange = "restart",
     on_unreadable: OnUnreadable = "fail",
     on_store_error: OnStoreError = "raise",
+    on_empty: OnEmpty = "done",
     within: Checkpoint[Any] | None = None,
     context: AnyContext | None = None,
     store: StateStore | None = None,
@@ -130,6 +132,7 @@ def checkpoint(
         on_change: of the source or the fingerprint: `"restart"` (default), `"fail"` or `"resume"`.
         on_unreadable: a record that cannot be read: `"fail"` (default) or `"restart"`.
         on_store_error: the store is away for longer than a minute: `"raise"` (default) or `"continue"` uncommitted.
+        on_empty: a source that never had an element: `"done"` (default) or `"fail"`, so that a retry asks again.
         within: the loop in whose body this one runs; both are kept in one record, whose choices are the outer one's.
         context: of the task; by default that of the running one.
         store: used instead of the task's, for scripts and tests.
@@ -142,6 +145,7 @@ def checkpoint(
         InvalidKeyError, TypeError, ValueError: at once, for arguments that cannot work.
         NoStateStoreError, SourceChangedError, UnreadableRecordError, StalledError: at the first element, with nothing
             touched.
+        EmptySourceError: see `on_empty`.
         SupersededError: another attempt has replaced this one; no further element is delivered.
         LoopStoppedError: the task was told to stop.
     """
@@ -172,6 +176,7 @@ def checkpoint(
         delivery=delivery,
         ack=ack,
         skip=skip,
+        on_empty=on_empty,
     )
     return Checkpoint(plan, within)
 

@@ -23,6 +23,7 @@ Durability = Literal["async", "sync", "exit"]
 Delivery = Literal["at_least_once", "at_most_once"]
 Ack = Literal["each", "manual"]
 OnStoreError = Literal["raise", "continue"]
+OnEmpty = Literal["done", "fail"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,6 +60,7 @@ class Plan(Generic[T]):
     delivery: Delivery = "at_least_once"
     ack: Ack = "each"
     skip: Skip | None = None
+    on_empty: OnEmpty = "done"
     monotonic: Callable[[], float] = time.monotonic
     now: Callable[[], datetime] = utc_now
 
@@ -66,6 +68,7 @@ class Plan(Generic[T]):
         _ = self.key
         check_choice("delivery", self.delivery, Delivery)
         check_choice("ack", self.ack, Ack)
+        check_choice("on_empty", self.on_empty, OnEmpty)
         if self.skip is not None and self.ack == "manual":
             raise ValueError("skip=Skip(...) needs ack='each': with ack='manual' the body may hold several elements")
         for name, chosen in (("ack='manual'", self.ack == "manual"), ("skip=Skip(...)", self.skip is not None)):

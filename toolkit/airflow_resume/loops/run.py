@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 from airflow_resume import values
-from airflow_resume.errors import LoopError, LoopStoppedError, TokenExpiredError, UnackedError
+from airflow_resume.errors import EmptySourceError, LoopError, LoopStoppedError, TokenExpiredError, UnackedError
 from airflow_resume.loops.ledger import Ledger
 from airflow_resume.loops.nested import Nested
 from airflow_resume.loops.opening import Opening
@@ -255,7 +255,17 @@ class LoopRun(Generic[T]):
     # --- the whole loop ---------------------------------------------------------------------------------------
 
     def exhaust(self) -> bool:
-        """The source has no more elements; whether to flush."""
+        """The source has no more elements; whether to flush.
+
+        Raises:
+            EmptySourceError: it never had one, and that is no end.
+        """
+        is_empty = self.ledger.rows == 0 or (self.ledger.count == 0 and not self._unacked)
+        if self.plan.on_empty == "fail" and is_empty:
+            raise EmptySourceError(
+                f"The source of the loop {self.plan.name!r} had no {self.plan.source.noun} at all. If that may be so,"
+                f" leave on_empty='fail' out; if not, see what the fetch was answered."
+            )
         self.exhausted = True
         return False if self._unacked else self._finish()
 
