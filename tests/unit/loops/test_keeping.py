@@ -402,10 +402,8 @@ def test_a_large_state_is_warned_of_once_and_a_larger_one_is_refused(caplog: pyt
         for _ in loop:
             loop.state["seen"] = "x" * 20_000
     warnings = [line.getMessage() for line in caplog.records if "bytes" in line.getMessage()]
-    assert warnings == [
-        "The state of the loop 'resume.loop.l' has 20012 bytes. Its biggest part is $.seen with 20,002 bytes:"
-        + " keep that elsewhere (object storage, a table) and store where it is."
-    ]
+    assert len(warnings) == 1
+    assert "'resume.loop.l' has 20012 bytes. Its biggest part is $.seen with 20,002 bytes: keep that" in warnings[0]
 
 
 # --- on an event loop -----------------------------------------------------------------------------------------
