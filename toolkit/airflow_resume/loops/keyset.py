@@ -133,7 +133,7 @@ def _columns(row: Any) -> list[str]:
     """The names of what is in a row, however it holds them."""
     keys: Any = getattr(row, "keys", None)
     if callable(keys):
-        return list(map(str, keys()))  # type: ignore[arg-type]
+        return list(map(str, keys()))
     names: Any = getattr(row, "_fields", None) or getattr(row, "__dict__", ())
     return [str(name) for name in names]
 
