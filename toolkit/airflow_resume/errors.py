@@ -166,6 +166,18 @@ class DuplicateFileError(LoopError, ValueError, AirflowFailException):
     """Two files of a listing have the same identity."""
 
 
+class StalledError(LoopError, AirflowFailException):
+    """Attempts died at the same element, one after the other."""
+
+
+class UnackedError(LoopError):
+    """The loop was left with elements that were delivered and never acked, so it is not done."""
+
+
+class LoopStoppedError(LoopError):
+    """The task was told to stop, and stopped between two elements. What is done is saved; a retry goes on."""
+
+
 # --- watermarks -----------------------------------------------------------------------------------------------
 
 

@@ -7,6 +7,8 @@ from airflow_resume.loops.keyset import Keyset
 from airflow_resume.loops.loop import Checkpoint, checkpoint
 from airflow_resume.loops.numbered import Offset, PageNumber
 from airflow_resume.loops.pages import Page
+from airflow_resume.loops.run import Element
+from airflow_resume.loops.skip import Skip
 from airflow_resume.loops.slices import TimeSlice, TimeSlices
 from airflow_resume.loops.source import Source
 from airflow_resume.loops.stateful import ResumeFunction, Stateful
@@ -17,12 +19,14 @@ __all__ = [
     "Checkpoint",
     "CursorToken",
     "Each",
+    "Element",
     "Files",
     "Keyset",
     "Offset",
     "Page",
     "PageNumber",
     "ResumeFunction",
+    "Skip",
     "Source",
     "Stateful",
     "TimeSlice",

@@ -5,13 +5,12 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from contextlib import aclosing, nullcontext
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from airflow_resume.errors import WrongAnswerError
 from airflow_resume.loops.pages import Page
-from airflow_resume.loops.source import Source, members
+from airflow_resume.loops.source import Source, closed_at_end, members
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -82,8 +81,7 @@ class Each(Source[T_co]):
         """The same for `async for`."""
         place = members(position)
         here = place.get("page")
-        pages: Any = self._source.aelements(here)
-        async with aclosing(pages) if hasattr(pages, "aclose") else nullcontext():
+        async with closed_at_end(self._source.aelements(here)) as pages:
             async for page, after in pages:
                 items = _items_of(page)
                 for found in _delivered(items, _entry(items, place), here, after):

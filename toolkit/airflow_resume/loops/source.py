@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
+T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
 OnExpired = Literal["restart", "fail"]
@@ -76,3 +78,14 @@ class Source(ABC, Generic[T_co]):
 def members(position: JsonValue) -> dict[str, Any]:
     """The members of a position. One that is no object has none, so it says: from the start."""
     return dict(position) if isinstance(position, dict) else {}
+
+
+@asynccontextmanager
+async def closed_at_end(elements: AsyncIterator[T]) -> AsyncIterator[AsyncIterator[T]]:
+    """Close an asynchronous generator when the block is left, and not whenever it is collected."""
+    try:
+        yield elements
+    finally:
+        close = getattr(elements, "aclose", None)
+        if close is not None:
+            await close()

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator, Mapping
-from contextlib import aclosing, closing, nullcontext
+from contextlib import closing, nullcontext
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 from airflow_resume import values
 from airflow_resume.errors import SourceNotReopenableError, WrongAnswerError
 from airflow_resume.loops.pages import Page
-from airflow_resume.loops.source import Source
+from airflow_resume.loops.source import Source, closed_at_end
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -166,8 +166,8 @@ class ResumeFunction(Source[T_co]):
             return
         if not isinstance(pairs, AsyncIterator):
             raise self._wrong_answer(pairs)
-        async with aclosing(pairs) if hasattr(pairs, "aclose") else nullcontext():  # type: ignore[type-var]
-            async for pair in pairs:
+        async with closed_at_end(pairs) as open_pairs:
+            async for pair in open_pairs:
                 yield self._checked(pair)
 
     def _checked(self, pair: Any) -> tuple[T_co, JsonValue]:
