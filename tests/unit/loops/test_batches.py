@@ -17,15 +17,15 @@ from airflow_resume.loops import Batches
 class OneByOne(Sequence[int]):
     """A sequence that cannot be sliced, and notes what it is asked for."""
 
-    def __init__(self, count: int) -> None:
-        self.count = count
+    def __init__(self, length: int) -> None:
+        self.length = length
         self.asked: list[int] = []
 
     def __len__(self) -> int:
-        return self.count
+        return self.length
 
     def __getitem__(self, index: Any) -> Any:
-        if not 0 <= index < self.count:
+        if not 0 <= index < self.length:
             raise IndexError(index)
         self.asked.append(index)
         return index
@@ -126,7 +126,7 @@ def test_less_elements_are_an_error_for_async_for_as_well() -> None:
 
 
 def test_an_asynchronous_iterable_says_how_it_can_be_looped_over() -> None:
-    with pytest.raises(TypeError, match="async_generator is asynchronous.*`async for`"):
+    with pytest.raises(TypeError, match=r"async_generator is asynchronous.*`async for`"):
         delivered(Batches(anumbers()))
 
 
@@ -135,11 +135,12 @@ def test_what_can_be_iterated_in_both_ways_is_iterated_in_that_of_the_loop() -> 
 
 
 def test_sizes_and_names() -> None:
-    one, three, unknown = Batches(range(7)), Batches(range(7), size=3), Batches(iter([]), size=3)
+    sources: list[Batches[Any]] = [Batches(range(7)), Batches(range(7), size=3), Batches(iter(range(7)), size=3)]
+    one, three, unknown = sources
     assert [source.total(None) for source in (one, three, unknown)] == [7, 3, None]
     assert [source.total_rows(None) for source in (one, three, unknown)] == [7, 7, None]
     assert [source.rows(6) for source in (one, three)] == [None, 6]
-    assert [source.noun for source in (one, three)] == ["element", "batch"]
+    assert [source.noun for source in (one, three)] == ["element", "list"]
     assert one.definition() == three.definition() == {}
 
 

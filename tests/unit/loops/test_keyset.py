@@ -149,7 +149,7 @@ def test_a_key_may_be_computed() -> None:
     ],
 )
 def test_keys_that_do_not_increase_are_named(pages: list[Any], message: str) -> None:
-    delivered = []
+    delivered: list[Any] = []
     with pytest.raises(UnsortedKeyError, match=message):
         delivered.extend(only(*pages).elements(None))
     assert len(delivered) == len(pages) - 1, "the page was not delivered"

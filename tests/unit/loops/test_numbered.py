@@ -164,7 +164,7 @@ def two_pages(answer: Callable[[], Any], **options: Any) -> list[Source[Page[Any
 
 def test_a_page_that_comes_twice_is_an_error_unless_that_is_right() -> None:
     for source in two_pages(lambda: [1, 2]):
-        delivered = []
+        delivered: list[Any] = []
         with pytest.raises(RepeatedPageError, match=r"fetch\(2.*same 2 items.*check_repeats=False"):
             delivered.extend(source.elements(None))
         assert len(delivered) <= 1
@@ -195,7 +195,7 @@ def test_pages_that_do_not_compare_to_a_yes_or_no_are_delivered_as_they_are() ->
 
         __hash__ = None  # type: ignore[assignment]
 
-    frame = Frame()
+    frame: Any = Frame()
     pages = list(PageNumber(lambda _number: frame, stop=4).elements(None))
     assert [page.items is frame for page, _ in pages] == [True, True, True]
     assert pages[-1][1] == {"page": 4, "rows": 6}

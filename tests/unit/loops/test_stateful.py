@@ -98,14 +98,14 @@ def test_states_may_have_the_types_that_can_be_encoded() -> None:
 def test_a_state_that_cannot_be_saved_is_named_and_its_element_not_delivered(
     more: dict[str, Any], error: type[Exception], message: str
 ) -> None:
-    delivered = []
+    delivered: list[Any] = []
     with pytest.raises(error, match=message):
         delivered.extend(Stateful(Reader(**more)).elements(None))
     assert delivered == []
 
 
 def test_an_asynchronous_object_says_how_it_can_be_looped_over() -> None:
-    with pytest.raises(TypeError, match="AsyncReader is asynchronous.*`async for`"):
+    with pytest.raises(TypeError, match=r"AsyncReader is asynchronous.*`async for`"):
         found(Stateful(AsyncReader()))
 
 
@@ -258,7 +258,7 @@ def test_an_answer_that_is_no_iterator_of_pairs_is_named(answer: str, collect: C
 
 
 def test_an_asynchronous_function_says_how_it_can_be_looped_over() -> None:
-    with pytest.raises(WrongAnswerError, match="aletters is asynchronous.*`async for`"):
+    with pytest.raises(WrongAnswerError, match=r"aletters is asynchronous.*`async for`"):
         found(ResumeFunction(aletters))
 
 

@@ -64,7 +64,9 @@ def test_behind_the_end_nothing_is_fetched() -> None:
 
 
 def test_items_that_can_be_gone_through_once_only_become_a_list() -> None:
-    page, after = next(CursorToken(lambda _token: Page(iter([1, 2]))).elements(None))  # type: ignore[arg-type]
+    answer: Any = Page(iter([1, 2]))  # type: ignore[arg-type]
+    source: CursorToken[int] = CursorToken(lambda _token: answer)
+    page, after = next(source.elements(None))
     assert page.items == [1, 2]
     assert after == {"end": True, "rows": 2}
 
@@ -106,7 +108,7 @@ def test_tokens_that_all_differ_are_never_refused(tokens: list[Any]) -> None:
     ],
 )
 def test_a_token_that_repeats_is_named_and_its_page_not_delivered(tokens: list[str], message: str) -> None:
-    delivered = []
+    delivered: list[Any] = []
     with pytest.raises(RepeatedTokenError, match=message):
         delivered.extend(CursorToken(following(tokens)).elements(None))
     assert len(delivered) < len(tokens)
@@ -156,7 +158,7 @@ def failing_at(token: Any) -> Callable[[Any], Page[int]]:
 @pytest.mark.parametrize("expired", EXPIRED)
 def test_an_expired_token_is_told_from_other_failures(expired: Any) -> None:
     source = CursorToken(failing_at("t"), expired=expired)
-    delivered = []
+    delivered: list[Any] = []
     with pytest.raises(TokenExpiredError, match="'t'") as caught:
         delivered.extend(source.elements(None))
     assert isinstance(caught.value.__cause__, GoneError)

@@ -131,10 +131,9 @@ def _filled(value: Any, what: str) -> Any:
 
 def _columns(row: Any) -> list[str]:
     """The names of what is in a row, however it holds them."""
-    keys: Any = getattr(row, "keys", None)
-    if callable(keys):
-        return list(map(str, keys()))
     names: Any = getattr(row, "_fields", None) or getattr(row, "__dict__", ())
+    if callable(getattr(row, "keys", None)):
+        names = row.keys()
     return [str(name) for name in names]
 
 
