@@ -131,6 +131,13 @@ def test_a_name_that_is_long_or_cannot_be_stored_is_shortened(name: str) -> None
     assert position["last"] != position_after(1, [name[:-1] + "b"])["last"]
 
 
+def test_a_last_file_that_may_be_either_of_two_is_no_place_to_go_on_from() -> None:
+    long = "x" * 101
+    position = position_after(1, [long])
+    with pytest.raises(SourceChangedError, match="not in the listing any more"):
+        rest(["new", long, position["last"]], position)
+
+
 def test_identity_tells_files_apart() -> None:
     entries = [Entry("a"), Entry("b"), Entry("c")]
     for identity in (lambda entry: entry.name, lambda entry: (entry.name, entry.etag)):

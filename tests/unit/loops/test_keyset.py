@@ -139,6 +139,7 @@ def test_a_key_may_be_computed() -> None:
     ("pages", "message"),
     [
         ([[{"id": 2}, {"id": 1}]], r"fetch\(None, 2\) returned, the key 1 is not greater than 2 before it"),
+        ([[{"id": 0}, {"id": -1}]], "the key -1 is not greater than 0"),
         ([[{"id": 2}, {"id": 2}]], "the key 2 is not greater than 2"),
         ([[{"id": 1}, {"id": 2}], [{"id": 2}]], r"fetch\(2, 2\) returned, the key 2 is not greater than 2"),
         ([[{"id": "b"}, {"id": "B"}]], "sorted by its code points"),

@@ -56,6 +56,7 @@ def items(source: Source[Page[Any]], position: Any = None) -> list[list[Any]]:
         pytest.param([Page([1], total=0), [2]], {}, [1, 2, 3], [[1], [2]], id="total that cannot be"),
         pytest.param([Page([1], pages=0), [2]], {}, [1, 2, 3], [[1], [2]], id="pages that cannot be"),
         pytest.param([Page([1], pages=3), Page([], pages=3), [3]], {}, [1, 2, 3, 4], [[1], [], [3]], id="a gap"),
+        pytest.param([Page([], pages=3)] * 2 + [[3]], {}, [1, 2, 3, 4], [[], [], [3]], id="a long gap"),
         pytest.param([[1], [2], [3]], {"start": 2}, [2, 3, 4], [[2], [3]], id="start"),
         pytest.param([0, Page([2], pages=2), Page([3], pages=2)], {"start": 2}, [2, 3], [[2], [3]], id="start, pages"),
         pytest.param([(n for n in [1, 2])], {}, [1, 2], [[1, 2]], id="a generator"),

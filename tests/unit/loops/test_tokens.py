@@ -104,6 +104,7 @@ def test_tokens_that_all_differ_are_never_refused(tokens: list[Any]) -> None:
     ("tokens", "message"),
     [
         (["a", "a"], "The page of token 'a' names that same token"),
+        (["a", "b", "c", "d", "e", "f", "f"], "The page of token 'f' names that same token"),
         (["a", "b", "a"], "The page of token 'b' names 'a', which was fetched before"),
     ],
 )
