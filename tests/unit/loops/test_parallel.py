@@ -67,7 +67,7 @@ def test_what_is_done_above_a_hole_is_kept_and_not_done_again() -> None:
         return number
 
     results = []
-    with pytest.raises(KeyError):  # noqa: PT012
+    with pytest.raises(KeyError):
         for result in loop_over(store).map(work, workers=3):
             results.append(result)
             if len(results) == 4:
@@ -88,7 +88,7 @@ def test_a_failing_element_starts_nothing_more_and_what_is_in_flight_is_handed_o
             raise KeyError(number)
         return number
 
-    loop, results = loop_over(store), []
+    loop, results = loop_over(store), list[int]()
     with pytest.raises(KeyError):
         results.extend(loop.map(work, workers=2))
     assert "pos" not in record(store)
@@ -173,7 +173,7 @@ def test_a_source_that_fails_is_raised_when_all_in_flight_is_done() -> None:
         raise OSError("the API is away")
 
     store = MemoryStore()
-    results = []
+    results = list[int]()
     with pytest.raises(OSError, match="away"):
         results.extend(loop_over(store, source).map(lambda number: number, workers=2))
     assert record(store)["n"] == 3

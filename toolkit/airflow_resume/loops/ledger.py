@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Any
 
 from airflow_resume import values
@@ -13,6 +14,8 @@ from airflow_resume.loops.source import Source
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
+
+log = logging.getLogger(__name__)
 
 
 class Ledger:
@@ -36,6 +39,7 @@ class Ledger:
         self._restore_state()
         self._inner_left = dict(level.inner or {})
         self._inner: dict[str, Ledger] = {}
+        self._warned = False
 
     # --- what happens -----------------------------------------------------------------------------------------
 
@@ -127,7 +131,10 @@ class Ledger:
         """The state as it is saved, and a copy: what the next body does to it is not acked yet."""
         encoded = {key: values.encode(value) for key, value in self.state.items()}
         values.check(encoded, at=f"{self.place}.state")
-        values.check_size(f"{self.place}.state", encoded)
+        size = values.check_size(f"{self.place}.state", encoded)
+        if size > values.LARGE_BYTES and not self._warned:
+            self._warned = True
+            log.warning("The state of the loop %r has %d bytes. %s.", self.place, size, values.slimming(encoded))
         return encoded
 
     def _restore_state(self) -> None:
