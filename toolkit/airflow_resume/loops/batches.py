@@ -64,7 +64,7 @@ class Batches(Source[T_co]):
         self._iterable = iterable
         self._size = size
         if size > 1:
-            self.noun = "batch"
+            self.noun = "list"
 
     def total(self, position: JsonValue) -> int | None:
         """The number of deliveries, where the length is known."""

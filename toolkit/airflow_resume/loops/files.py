@@ -129,8 +129,6 @@ class Files(Source[T_co]):
     def _is_prefix(self, place: dict[str, Any]) -> bool:
         """Whether the finished files are those at the front."""
         count = place.get("count", 0)
-        if count > len(self._names):
-            return False
         return bool(_rolled(_NONE_FINISHED, islice(self._names, count)) == place.get("hash", _NONE_FINISHED))
 
     def _number_of(self, anchor: str) -> int | None:
