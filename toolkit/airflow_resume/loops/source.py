@@ -36,6 +36,10 @@ class Source(ABC, Generic[T_co]):
     max_age: timedelta | None = None
     """How long a saved position is good for, where that is known."""
 
+    went_back: bool = False
+    """Whether `elements` began before its position: the elements behind it then have other numbers than before. It is
+    known when the first of them is there."""
+
     def definition(self) -> Mapping[str, object]:
         """What positions depend on: when one of these differs, a saved position means something else."""
         return {}
