@@ -99,7 +99,6 @@ class Each(Source[T_co]):
             index,
             len(items),
         )
-        self.went_back = True
         return 0
 
 

@@ -166,7 +166,7 @@ def _start(run: LoopRun[T], flights: Flights[R]) -> Generator[Step[R], Any, bool
         flights.fail(found)
         return False
     element, number, before, after = found
-    if run.before_work(number, after):
+    if run.before_work(number, before, after):
         yield Flush()
     yield Start(flights.start(number, before, after), element)
     return False
@@ -178,7 +178,7 @@ def _land(run: LoopRun[Any], flights: Flights[R]) -> Generator[Step[R], Any, Non
         flights.land((yield Wait()))
     if flight.error is None:
         yield Give(flight.result)
-        must_flush = run.after_work(flight.number, flight.after)
+        must_flush = run.after_work(flight.number, flight.before, flight.after)
     elif run.may_skip(flight.error):
         must_flush = run.skip(flight.number, flight.before, flight.after, flight.error)
     else:

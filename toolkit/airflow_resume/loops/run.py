@@ -74,7 +74,7 @@ class LoopRun(Generic[T]):
         self._before: JsonValue = None
         self._after: JsonValue = None
         self._failed: Exception | None = None
-        self._unacked: list[tuple[int, JsonValue]] = []
+        self._unacked: list[tuple[int, JsonValue, JsonValue]] = []
 
     # --- opening and closing ----------------------------------------------------------------------------------
 
@@ -170,7 +170,7 @@ class LoopRun(Generic[T]):
 
     def _take(self, before: JsonValue, after: JsonValue) -> int | None:
         """The number of the next element of the source; None when it is passed over."""
-        number = self.ledger.take(after)
+        number = self.ledger.take(before, after)
         if number is None or self._stalled is None:
             return number
         reason, self._stalled = self._stalled, None
@@ -181,8 +181,8 @@ class LoopRun(Generic[T]):
         """The element will be delivered; whether to flush first."""
         self._number, self._before, self._after = number, before, after
         if self.plan.ack == "manual":
-            self._unacked.append((number, after))
-        return self.before_work(number, after)
+            self._unacked.append((number, before, after))
+        return self.before_work(number, before, after)
 
     def take_back(self) -> bool:
         """The consumer asked for the next element; whether to flush before it gets one."""
@@ -192,22 +192,22 @@ class LoopRun(Generic[T]):
             return self._takes_wanted_flush()
         if error is not None:
             return self.skip(number, self._before, self._after, error)
-        return self.after_work(number, self._after)
+        return self.after_work(number, self._before, self._after)
 
-    def before_work(self, number: int, after: JsonValue) -> bool:
+    def before_work(self, number: int, before: JsonValue, after: JsonValue) -> bool:
         """Work on the element will begin; whether to flush first."""
         if self.plan.delivery == "at_most_once":
-            self.ack(number, after)
+            self.ack(number, before, after)
             return True
         return False
 
-    def after_work(self, number: int, after: JsonValue) -> bool:
+    def after_work(self, number: int, before: JsonValue, after: JsonValue) -> bool:
         """The work of the element is finished, and what came of it was taken; whether to flush."""
-        return False if self.plan.delivery == "at_most_once" else self.ack(number, after)
+        return False if self.plan.delivery == "at_most_once" else self.ack(number, before, after)
 
-    def ack(self, number: int, after: JsonValue) -> bool:
+    def ack(self, number: int, before: JsonValue, after: JsonValue) -> bool:
         """Count the element as done; whether to flush."""
-        self.ledger.ack(number, after)
+        self.ledger.ack(number, before, after)
         return self._noted()
 
     def skip(self, number: int, before: JsonValue, after: JsonValue, error: Exception | str) -> bool:
@@ -232,8 +232,8 @@ class LoopRun(Generic[T]):
         """
         if self.plan.ack != "manual":
             raise LoopError(f"The loop {self.plan.name!r} acks every element by itself; ack() needs ack='manual'")
-        for number, after in self._unacked:
-            self.ledger.ack(number, after)
+        for number, before, after in self._unacked:
+            self.ledger.ack(number, before, after)
         self._unacked.clear()
         must_flush = self._noted()
         self._flush_wanted = self._finish() if self.exhausted else must_flush

@@ -36,10 +36,6 @@ class Source(ABC, Generic[T_co]):
     max_age: timedelta | None = None
     """How long a saved position is good for, where that is known."""
 
-    went_back: bool = False
-    """Whether `elements` began before its position: the elements behind it then have other numbers than before. It is
-    known when the first of them is there."""
-
     def definition(self) -> Mapping[str, object]:
         """What positions depend on: when one of these differs, a saved position means something else."""
         return {}
@@ -58,6 +54,13 @@ class Source(ABC, Generic[T_co]):
 
     def total_rows(self, position: JsonValue) -> int | None:  # noqa: ARG002
         """How many rows there are in all, as far as that is known by now, where an element has several."""
+        return None
+
+    def numbering(self) -> JsonValue:
+        """Elements may be recognised by how many come before them, as long as this says the same and nothing `changes`.
+
+        None (default) where they may not: what a page holds depends on what the API answers.
+        """
         return None
 
     def changes(self, position: JsonValue) -> Sequence[str]:  # noqa: ARG002
