@@ -32,9 +32,10 @@ from airflow_resume.errors import (
 from airflow_resume.record import Slot
 from airflow_resume.store import ask, asset_store, task_store
 from airflow_resume.watermarks.commit import Mark, Outcome, decide_commit
-from airflow_resume.watermarks.cursor import Cursor, DatetimeCursor
+from airflow_resume.watermarks.cursor import Cursor
 from airflow_resume.watermarks.decorate import with_window
 from airflow_resume.watermarks.journal import last_entry, write_entry
+from airflow_resume.watermarks.moments import DatetimeCursor
 from airflow_resume.watermarks.record import (
     MARK_PREFIX,
     MAX_HISTORY,
@@ -241,8 +242,8 @@ class Watermark:
             return Window(start=at, end=at, is_initial=mark.rev == 0)
         record = WindowRecord(
             key=self._window_key,
-            start=self._cursor.text(start),
-            end=self._cursor.text(end),
+            start=self._cursor.dump(start),
+            end=self._cursor.dump(end),
             base_rev=mark.rev,
             epoch=mark.epoch,
             claim=attempt.claim(utc_now()),
@@ -338,7 +339,7 @@ class Watermark:
         return MarkRecord(
             key=self._mark_key,
             type=self._cursor.type,
-            at=self._cursor.text(at),
+            at=self._cursor.dump(at),
             rev=0 if entry is None else 1,
             epoch=uuid4().hex[:12],
         )
@@ -352,7 +353,7 @@ class Watermark:
         )
 
     def _moved(self, record: MarkRecord, mark: Mark, attempt: Attempt) -> MarkRecord:
-        text = self._cursor.text
+        text = self._cursor.dump
         move = Move(to=text(mark.at), run_id=attempt.scope.run_id)
         history = record.history if text(mark.at) == record.at else (*record.history, move)[-MAX_HISTORY:]
         return record.model_copy(
