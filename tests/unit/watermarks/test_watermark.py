@@ -229,7 +229,7 @@ def test_an_asset_that_is_not_declared_stops_before_the_body() -> None:
         ("2026-01-01", "has no offset"),
         (datetime(2026, 1, 1), "has no offset"),  # noqa: DTZ001
         ("yesterday", "not ISO 8601"),
-        (5, "a int; this watermark needs a datetime"),
+        (5, "give a datetime"),
     ],
 )
 def test_an_initial_value_that_is_no_point_in_time_is_refused_at_the_call(initial: Any, message: str) -> None:

@@ -32,8 +32,6 @@ class CursorType(ABC, Generic[T]):
 
     type: ClassVar[str]
     """As it stands in the record."""
-    plain: ClassVar[type] = object
-    """The exact class of a parsed value."""
     is_ordered: ClassVar[bool] = True
     """Whether `<` means anything. Without it there is no earlier and no later, only the same and another."""
     has_spans: ClassVar[bool] = False

@@ -158,7 +158,7 @@ class DatetimeCursor(_Counted[datetime]):
                 the zone that the source's times are in.
         """
         moment = clock()
-        if self.tz is None and isinstance(moment, datetime) and moment.tzinfo is not None:
+        if self.tz is None and _is_moment(moment) and moment.utcoffset() is not None:
             remedy = (
                 "the values of this watermark have no zone (tz=None). Give `now=` a clock of the source, such as a"
                 " query of its LOCALTIMESTAMP, or name the zone of its times:"
@@ -206,8 +206,8 @@ def _plain_length(span: timedelta) -> timedelta:
 
 
 def _naive(moment: datetime, value: object, what: str) -> datetime:
-    if moment.tzinfo is None:
-        return moment.replace(fold=0)
+    if moment.utcoffset() is None:
+        return moment.replace(tzinfo=None, fold=0)
     raise refusal(
         value,
         "it has an offset from UTC, and the values of this watermark have none (tz=None); take value.replace"

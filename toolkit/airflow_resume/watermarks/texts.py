@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TextCursor(CursorType[str]):
-    """Text, in the order of its characters' code points, as `"C"` collation, `COLLATE "C"`, ULIDs and UUIDv7 have it.
+    """Text in the order of its characters' code points, in which ULIDs and UUIDv7 sort by time.
 
-    A source that sorts by a language (`a, B, c`; `é` beside `e`) has another order, and rows between the two would be
-    skipped: have it compare and sort by code points (PostgreSQL `COLLATE "C"`, MySQL `utf8mb4_bin`, SQLite as it is).
-    The empty text is a value, and the first one.
+    A source that sorts by the rules of a language (`a, B, c`, `é` beside `e`) has another order, and rows between the
+    two would be skipped: have it compare and sort by code points (PostgreSQL `COLLATE "C"`, MySQL
+    `utf8mb4_0900_bin`; SQLite does so by itself). The empty text is a value, and the first one.
     """
 
     type: ClassVar[str] = "text"
@@ -32,7 +32,7 @@ class TextCursor(CursorType[str]):
             CursorTypeError: not text, or text that a state store cannot keep.
         """
         if not isinstance(value, str):
-            raise refusal(value, "give text, or use the cursor= that fits", what=what)
+            raise refusal(value, "give text, such as str(value), or use the cursor= that fits", what=what)
         text = str.__str__(value)  # of an enum, say, the text that it is
         _check_keepable(text, what=f"{what} ({shown(text)})")
         return text
