@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 from job_dag_files import copy_of_job_dags, few_flights
+from watermark_runs import Loads
 
 from stage import Stage
 
@@ -48,18 +50,45 @@ def job_stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
 @pytest.fixture(scope="session")
 def playing(request: pytest.FixtureRequest, job_stage: Stage) -> Iterator[dict[str, Future[None]]]:
     """The tests that are marked `side_by_side`, begun all together."""
-    items = [item for item in request.session.items if item.get_closest_marker("side_by_side")]
+    with _begun(request.session, job_stage=job_stage) as begun:
+        yield begun
+
+
+@pytest.fixture(scope="module")
+def loads(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Loads]:
+    """A real Airflow for the Dags in `watermark_dags`."""
+    with Loads(Path(tmp_path_factory.mktemp("loads")), progress=say) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def playing_loads(request: pytest.FixtureRequest, loads: Loads) -> Iterator[dict[str, Future[None]]]:
+    """As `playing`."""
+    with _begun(request.session, loads=loads) as begun:
+        yield begun
+
+
+@contextmanager
+def _begun(session: pytest.Session, **stage: object) -> Iterator[dict[str, Future[None]]]:
+    """All tests that are to be played on this one stage."""
+    (name,) = stage
+    items = [item for item in session.items if item.get_closest_marker("side_by_side") and name in _fixtures(item)]
     with ThreadPoolExecutor(max_workers=AT_ONCE) as pool:
-        begun = {item.nodeid: pool.submit(_play, item, job_stage) for item in items}
+        begun = {item.nodeid: pool.submit(_play, item, stage) for item in items}
         yield begun
         for future in begun.values():
             future.cancel()
 
 
-def _play(item: pytest.Item, job_stage: Stage) -> None:
+def _fixtures(item: pytest.Item) -> list[str]:
+    assert isinstance(item, pytest.Function)
+    return item.fixturenames
+
+
+def _play(item: pytest.Item, stage: Mapping[str, object]) -> None:
     assert isinstance(item, pytest.Function)
     arguments = item.callspec.params if hasattr(item, "callspec") else {}
-    item.obj(job_stage=job_stage, **arguments)
+    item.obj(**stage, **arguments)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -67,7 +96,8 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> object:
     """A test that is played side by side with others is already being played: wait for its end."""
     if pyfuncitem.get_closest_marker("side_by_side") is None:
         return None
-    playing: dict[str, Future[None]] = pyfuncitem.funcargs["playing"]  # type: ignore[assignment]
+    name = "playing_loads" if "loads" in pyfuncitem.fixturenames else "playing"
+    playing: dict[str, Future[None]] = pyfuncitem.funcargs[name]  # type: ignore[assignment]
     playing[pyfuncitem.nodeid].result()
     return True
 

@@ -78,6 +78,12 @@ class Marks(Generic[T]):
             raise WatermarkError(f"{self.key!r} was deleted while it was made")
         return found
 
+    def is_pending(self, epoch: str) -> bool:
+        """Whether the mark is of this epoch, and nothing was loaded from it yet."""
+        stored = self.store.get(self.key)
+        record = self._slot.decode(stored) if isinstance(stored, dict) else None
+        return record is not None and record.epoch == epoch and record.pending is not None
+
     def set(self, at: T, *, pending: Pending) -> MarkRecord:
         """Set the mark anew. A record that says so stays in place until something was loaded from there."""
         record = self._new(at, pending=pending)

@@ -79,11 +79,21 @@ def _of_backfill(context: AnyContext, options: Options[T]) -> Override[T]:
     start, end = context.get("data_interval_start"), context.get("data_interval_end")
     if start is None or end is None or not options.cursor.has_clock:
         raise BackfillError(
-            f"A backfill run loads its data interval, and there is {_what_is_missing(start, end)}. Trigger a run with"
-            f' the conf {{"{CONF_KEY}": {{"{options.name}": {{"from": ..., "to": ...}}}}}} instead.'
+            f"A backfill run loads its data interval, and there is {_what_is_missing(start, end)}. Instead,"
+            f" {_with_conf(options)}."
         )
     bounds = Bounds(start=_moment(start, options), end=_moment(end, options))
+    if bounds.is_empty:
+        raise BackfillError(
+            f"A backfill run loads its data interval, and that of this run is empty: it begins and ends at {start}. With"
+            f" schedule='@daily' or a cron expression all are, in Airflow 3; with CronDataIntervalTimetable('@daily',"
+            f" timezone='UTC') as the schedule they are not. Or {_with_conf(options)}."
+        )
     return Override(bounds=bounds, origin="backfill", commits=options.backfill == "fill")
+
+
+def _with_conf(options: Options[T]) -> str:
+    return f'trigger a run with the conf {{"{CONF_KEY}": {{"{options.name}": {{"from": ..., "to": ...}}}}}}'
 
 
 def _what_is_missing(start: object, end: object) -> str:

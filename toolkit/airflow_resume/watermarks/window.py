@@ -99,7 +99,7 @@ class Window(Generic[T]):
 
     @property
     def is_initial(self) -> bool:
-        """Nothing was loaded before."""
+        """Nothing was loaded before, by this run or another."""
         return self._reset in {"initial", "reset"}
 
     @property
