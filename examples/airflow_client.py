@@ -260,7 +260,7 @@ class AirflowClient:
         raise LookupError(f"no asset is named {name}")
 
     def logs(self, dag_id: str, run_id: str, task_id: str, try_number: int, map_index: int = -1) -> str:
-        """The log of an attempt, a line for each entry: time, level, text."""
+        """The log of an attempt, a line for each entry: time, level, text, and what was raised."""
         text = self.call(
             "GET",
             f"{_task(dag_id, run_id, task_id)}/logs/{try_number}",
@@ -289,5 +289,6 @@ def _entries(listed: Iterable[Mapping[str, Json]]) -> dict[str, Json]:
 
 def _log_line(text: str) -> str:
     entry = json.loads(text)
-    parts = (entry.get("timestamp"), entry.get("level"), entry.get("event"))
+    errors = [f"{error['exc_type']}: {error['exc_value']}" for error in entry.get("error_detail") or ()]
+    parts = (entry.get("timestamp"), entry.get("level"), entry.get("event"), *errors)
     return " ".join(str(part) for part in parts if part)

@@ -6,7 +6,7 @@ Windows are written in hours since the beginning of 2026: `0-1 initial` is the f
 from __future__ import annotations
 
 import pytest
-from watermark_runs import MARK, Loads
+from watermark_runs import MARK, Loads, hours
 
 pytestmark = [pytest.mark.side_by_side, pytest.mark.usefixtures("playing_loads")]
 
@@ -43,33 +43,29 @@ def test_every_scheduled_run_loads_the_next_window_and_a_consumer_gets_exactly_t
 def test_a_backfill_loads_its_days_and_leaves_the_mark_alone(loads: Loads) -> None:
     loads.run("isolated")
     before = loads.mark("isolated")
-    loads.backfill("isolated", "2026-01-05", "2026-01-06")
-    assert sorted(loads.windows("isolated")) == ["0-1 initial", "120-144", "96-120"]
+    loads.backfill("isolated", 5, 6)
+    assert loads.windows("isolated") == ["0-1 initial", "96-120", "120-144"]
     assert loads.mark("isolated") == before
     assert [entry.get("origin") for entry in loads.journal("isolated")] == [None, "backfill", "backfill"]
     loads.run("isolated")
-    assert loads.windows("isolated")[3:] == ["1-4"], "the clock was looked at by all four"
+    assert loads.windows("isolated")[3:] == ["1-2"]
 
 
-def test_a_backfill_that_fills_moves_the_mark_and_remembers_what_lies_beyond_a_gap(loads: Loads) -> None:
+def test_a_backfill_that_fills_moves_the_mark_when_there_is_no_gap_before_its_days(loads: Loads) -> None:
     loads.run("filled")
-    loads.backfill("filled", "2026-01-01", "2026-01-02")
-    assert loads.windows("filled") == ["0-1 initial", "0-24", "24-48"]
-    assert loads.at("filled") == "48"
-    loads.backfill("filled", "2026-01-04", "2026-01-04")
-    assert loads.at("filled") == "48"
-    assert len(loads.mark("filled")["islands"]) == 1
-    loads.backfill("filled", "2026-01-03", "2026-01-03")
-    assert (loads.at("filled"), loads.mark("filled")["islands"]) == ("96", [])
+    loads.backfill("filled", 1, 2, 3, run_backwards=True)
+    assert loads.windows("filled") == ["0-1 initial", "48-72", "24-48", "0-24"]
+    outcomes = [(entry["outcome"], hours(entry["at"])) for entry in loads.journal("filled")]
+    assert outcomes == [("advanced", "1"), ("gap", "1"), ("gap", "1"), ("advanced", "72")]
+    assert loads.mark("filled")["islands"] == []
     loads.run("filled")
-    assert loads.windows("filled")[-1] == "96-96 empty", "the clock is not there yet"
+    assert loads.windows("filled")[-1] == "72-72 empty", "the clock is not there yet"
 
 
 def test_a_backfill_whose_data_interval_is_empty_fails_and_says_which_schedule_has_one(loads: Loads) -> None:
-    loads.backfill("without_intervals", "2026-01-05", "2026-01-05")
-    (run_id,) = loads.until_runs("without_intervals", 1, ends="failed")
+    (run_id,) = loads.backfill("without_intervals", 5)
+    assert loads.airflow.run_state("without_intervals", run_id) == "failed"
     assert "CronDataIntervalTimetable" in loads.log("without_intervals", run_id)
-    assert loads.mark("without_intervals") is None
 
 
 # --- killed ---------------------------------------------------------------------------------------------------
@@ -170,5 +166,5 @@ def test_a_change_of_the_assets_uri_is_noticed(loads: Loads) -> None:
         assert "WatermarkLostError" in loads.log(dag_id, loads.run(dag_id, hour=3, ends="failed"))
     assert loads.windows("address_recovered", run=loads.run("address_recovered", hour=3)) == ["2-3"]
     loads.edit("address.py", "NIGHTS = 2", "NIGHTS = 3")
-    *_, third = loads.until_runs("address_nightly", 3, ends="failed")
+    *_, third = loads.until_runs("address_nightly", 3)
     assert "WatermarkLostError" in loads.log("address_nightly", third)

@@ -19,6 +19,9 @@ QUICK_TO_FORGET = {
     # Files are looked for, Dags without a file forgotten, and assets without a Dag orphaned, every two seconds.
     "AIRFLOW__DAG_PROCESSOR__REFRESH_INTERVAL": "2",
     "AIRFLOW__SCHEDULER__PARSING_CLEANUP_INTERVAL": "2",
+    # An edited Dag runs as it is now: else it would be the old one, with the old assets, for up to half a minute.
+    "AIRFLOW__CORE__MIN_SERIALIZED_DAG_UPDATE_INTERVAL": "0",
+    "AIRFLOW__CORE__MIN_SERIALIZED_DAG_FETCH_INTERVAL": "0",
 }
 
 
@@ -70,15 +73,11 @@ class Loads:
 
         self.until(again, f"{dag_id} {run_id} again")
 
-    def backfill(self, dag_id: str, first: str, last: str) -> None:
-        """Backfill days of January 2026, and see it end."""
-        body = {"dag_id": dag_id, "from_date": first, "to_date": last, "max_active_runs": 1}
-        made = self.airflow.change("POST", "/api/v2/backfills", body)
-
-        def ended() -> bool:
-            return bool(json.loads(self.airflow.call("GET", f"/api/v2/backfills/{made['id']}"))["completed_at"])
-
-        self.until(ended, f"the backfill of {dag_id}")
+    def backfill(self, dag_id: str, *days: int, **options: Any) -> list[str]:
+        """Backfill from the first day of January 2026 to the last, and see the runs end; their ids."""
+        body = {"dag_id": dag_id, "from_date": f"2026-01-{days[0]:02}", "to_date": f"2026-01-{days[-1]:02}"}
+        self.airflow.change("POST", "/api/v2/backfills", {"max_active_runs": 1, **body, **options})
+        return self.until_runs(dag_id, days[-1] - days[0] + 1, of_type="backfill")
 
     def add_numbers(self, *rows: tuple[str, int]) -> None:
         """To the source of `counted`."""
@@ -128,17 +127,15 @@ class Loads:
         state = self.airflow.wait_for_run(dag_id, run_id, timeout=PATIENCE)
         assert state == ends, f"{dag_id} {run_id}: {state}\n{self.log(dag_id, run_id)}"
 
-    def until_runs(self, dag_id: str, count: int, ends: str = "success") -> list[str]:
+    def until_runs(self, dag_id: str, count: int, *, of_type: str = "scheduled") -> list[str]:
         """Wait until so many runs have ended; their ids, in the order of their dates."""
 
-        def ended() -> bool:
-            runs = self.airflow.runs(dag_id)
-            return len(runs) >= count and all(run["state"] in {"success", "failed"} for run in runs)
+        def ended() -> list[str] | None:
+            runs = [run for run in self.airflow.runs(dag_id) if run["run_type"] == of_type]
+            done = [str(run["dag_run_id"]) for run in runs if run["state"] in {"success", "failed"}]
+            return done if len(done) == count else None
 
-        self.until(ended, f"{count} runs of {dag_id}")
-        runs = self.airflow.runs(dag_id)
-        assert [run["state"] for run in runs][-1] == ends
-        return [str(run["dag_run_id"]) for run in runs]
+        return self.airflow.wait_for(ended, what=f"{count} runs of {dag_id}", timeout=PATIENCE)
 
     def lines(self, dag_id: str, **where: Any) -> list[dict[str, Any]]:
         """What the tasks of a Dag have posted, in order."""
