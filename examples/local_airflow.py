@@ -9,6 +9,7 @@ database in a folder of its own. Everything listens on loopback only, and nothin
 from __future__ import annotations
 
 import argparse
+import shutil
 import signal
 import sys
 import tempfile
@@ -21,12 +22,13 @@ from typing import TYPE_CHECKING, NoReturn
 import psutil
 
 from airflow_client import AirflowClient
-from airflow_settings import PortInUseError, airflow_environment, api_server_environment, free_port, require_free
+from airflow_settings import PortInUseError, airflow_environment, free_port, require_free
 from processes import ProcessEndedError, ProcessFamily, descendants, kill
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
+_LOCAL_SETTINGS = Path(__file__).with_name("sqlite_patience.py")
 _START_TIMEOUT = 120
 _ATTEMPTS = 3
 
@@ -112,14 +114,15 @@ class LocalAirflow(AirflowClient):
     def _start_on(self, port: int, progress: Callable[[str], None]) -> None:
         self.close()
         self.connect(f"http://127.0.0.1:{port}")
-        self._home.mkdir(parents=True, exist_ok=True)
+        (self._home / "config").mkdir(parents=True, exist_ok=True)
+        shutil.copy(_LOCAL_SETTINGS, self._home / "config" / "airflow_local_settings.py")
         environment = airflow_environment(self._home, self._dags, port, self._heartbeat_timeout)
         family = ProcessFamily({**environment, **self._env}, logs=self._home / "logs-of-processes")
         self._family = family
         airflow = [sys.executable, "-m", "airflow"]
         # The API server needs no database until it is asked something, and importing takes it as long.
         progress("starting the api-server, preparing the database")
-        family.start("api-server", [*airflow, "api-server"], environment=api_server_environment(self._home))
+        family.start("api-server", [*airflow, "api-server"])
         family.run("db-migrate", [*airflow, "db", "migrate"])
         for component, *options in self._components:
             progress(f"starting the {component}")
