@@ -1,4 +1,4 @@
-"""How long a local Airflow waits for somebody else's write to its SQLite database; becomes its `airflow_local_settings`.
+"""How long a local Airflow waits for somebody else's write to SQLite. It becomes its `airflow_local_settings`.
 
 The API server logs a person's actions on its event loop, which deadlocks with a thread that has written and has yet to
 commit. Whoever waits then must lose patience, and had better be the loop: its client asks again. Were it the thread,

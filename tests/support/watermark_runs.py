@@ -7,9 +7,12 @@ import shutil
 import sqlite3
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from local_airflow import LocalAirflow
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 WATERMARK_DAGS = Path(__file__).with_name("watermark_dags")
 MARK = "resume.watermark.watermark"
@@ -42,7 +45,7 @@ class Loads:
         self.airflow = LocalAirflow(home / "airflow", self.dags, env=env)
         self._progress = progress
 
-    def __enter__(self) -> Loads:
+    def __enter__(self) -> Self:
         self.airflow.start(self._progress)
         for dag_id in ("counted", "goes", "address_nightly"):  # the last of each file
             self.airflow.wait_until_parsed(dag_id)
@@ -69,7 +72,7 @@ class Loads:
 
         def again() -> bool:
             task = self.airflow.task_instance(dag_id, run_id, "run")
-            return task["state"] == "success" and task["try_number"] > before
+            return bool(task["state"] == "success" and task["try_number"] > before)
 
         self.until(again, f"{dag_id} {run_id} again")
 
@@ -107,7 +110,11 @@ class Loads:
         elsewhere.rename(path)
         self.until(lambda: self._is_known(until_orphaned), f"{until_orphaned} is back")
         for dag_id in dag_ids:
-            self.until(lambda: not self.airflow.dag(dag_id)["is_stale"], f"{dag_id} is back")  # noqa: B023
+            self.until(lambda: self._is_parsed(dag_id), f"{dag_id} is back")  # noqa: B023
+
+    def _is_parsed(self, dag_id: str) -> bool:
+        dag = self.airflow.dag(dag_id)
+        return dag is not None and not dag["is_stale"]
 
     def _is_known(self, asset: str) -> bool:
         try:

@@ -36,7 +36,7 @@ def told() -> datetime:
 
 
 def conf() -> dict[str, Any]:
-    return get_current_context()["dag_run"].conf or {}  # type: ignore[union-attr]
+    return get_current_context()["dag_run"].conf or {}
 
 
 def post(what: dict[str, Any]) -> None:

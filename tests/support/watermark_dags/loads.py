@@ -8,7 +8,7 @@ from datetime import datetime, timedelta, timezone
 from typing import Any
 
 from airflow.sdk import DAG, Asset, CronDataIntervalTimetable, get_current_context, task
-from load_board import (
+from load_board import (  # type: ignore[import-not-found]
     BOARD,
     START,
     conf,
@@ -61,11 +61,13 @@ with DAG("morning", schedule=[NIGHTLY], max_active_runs=1):
 DAILY = CronDataIntervalTimetable("@daily", timezone="UTC")  # with "@daily" itself, data intervals are empty
 DORMANT: dict[str, Any] = {"start_date": day(1), "end_date": day(20), "catchup": False}
 
-for dag_id, schedule, options in [
+WAYS: list[tuple[str, Any, dict[str, Any]]] = [
     ("isolated", DAILY, {}),
     ("filled", DAILY, {"backfill": "fill"}),
     ("without_intervals", "@daily", {}),
-]:
+]
+
+for dag_id, schedule, options in WAYS:
     backfilled = watermark(Asset(dag_id), now=ticking(dag_id), **MARK, **options)
     with DAG(dag_id, schedule=schedule, **DORMANT):
         backfilled.task(task_id="run")(load_it)()
@@ -111,14 +113,14 @@ staged = watermark(Asset("staged"), now=ticking("staged"), **MARK)
 
 with DAG("staged", schedule=None):
 
-    @task(**staged.task_options(AT_ONCE))
+    @task(**staged.task_options(AT_ONCE))  # type: ignore[untyped-decorator]
     def stage() -> Any:
         window = staged.begin(get_current_context())
         load(window)
         die_if_wanted("in the body")
         return window.stage()
 
-    @task(**staged.task_options(AT_ONCE))
+    @task(**staged.task_options(AT_ONCE))  # type: ignore[untyped-decorator]
     def commit(token: Any) -> str:
         die_if_wanted("before the commit")
         return staged.commit(get_current_context(), token).value
@@ -131,7 +133,7 @@ rewound = watermark(Asset("rewound"), now=told, **MARK)
 
 with DAG("rewound", schedule=None):
 
-    @task(**rewound.task_options({}))
+    @task(**rewound.task_options({}))  # type: ignore[untyped-decorator]
     def reset() -> None:
         if "reset" in conf():
             rewound.reset(get_current_context(), conf()["reset"])

@@ -95,6 +95,6 @@ def _when(note: Mapping[str, Any]) -> str:
 
 def _writers(context: AnyContext, asset: Asset) -> list[str]:
     """The tasks of this Dag that may have committed a window: this one or, if it only stages, another one."""
-    ti: Any = context["ti"]
+    own: Any = context.get("ti")
     tasks: Iterable[Any] = getattr(context.get("dag"), "tasks", ())
-    return sorted({ti.task_id, *(task.task_id for task in tasks if asset in (task.outlets or ()))})
+    return sorted({own.task_id, *(task.task_id for task in tasks if asset in (task.outlets or ()))})

@@ -85,9 +85,9 @@ def _of_backfill(context: AnyContext, options: Options[T]) -> Override[T]:
     bounds = Bounds(start=_moment(start, options), end=_moment(end, options))
     if bounds.is_empty:
         raise BackfillError(
-            f"A backfill run loads its data interval, and that of this run is empty: it begins and ends at {start}. With"
-            f" schedule='@daily' or a cron expression all are, in Airflow 3; with CronDataIntervalTimetable('@daily',"
-            f" timezone='UTC') as the schedule they are not. Or {_with_conf(options)}."
+            f"A backfill run loads its data interval, and that of this run is empty: it begins and ends at {start}. In"
+            f" Airflow 3 all are, with schedule='@daily' or a cron expression; they are not with the schedule"
+            f" CronDataIntervalTimetable('@daily', timezone='UTC'). Or {_with_conf(options)}."
         )
     return Override(bounds=bounds, origin="backfill", commits=options.backfill == "fill")
 
