@@ -1,0 +1,459 @@
+"""Checkpointed loops in worlds whose attempts die: the sources, what happened in order, and the laws about it.
+
+A law is about numbers: the k-th element of a source has the number k, and of nested loops the elements of the innermost
+one are numbered through. What a loop does is written in a diary, and so is every record that reaches the store. The
+laws read the diary and know nothing of positions, sources or crashes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from math import prod
+from threading import Condition
+from typing import Any, Literal, TypeVar
+
+from airflow_resume import checkpoint
+from airflow_resume.loops import Checkpoint, CursorToken, Page
+from airflow_resume.testing import CrashWorld, TaskAttempt, World, task_context
+from airflow_resume.testing.outcome import Tries
+from airflow_resume.testing.points import CrashedError, CrashKind
+
+T = TypeVar("T")
+
+KEY = "resume.loop.l"
+
+
+# --- worlds -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class Note:
+    """One line of a diary.
+
+    Args:
+        tried: the try number.
+        number: of the element that was delivered, finished or skipped.
+        kept: the numbers of the elements that are done, by the record in the store.
+        over: the record says that nothing is left.
+    """
+
+    what: Literal["delivered", "finished", "kept"]
+    tried: int = 0
+    number: int = -1
+    kept: frozenset[int] = frozenset()
+    over: bool = False
+
+
+class LoopWorld(CrashWorld):
+    """A task, and a diary.
+
+    Args:
+        sizes: of nested loops, the numbers of elements from the outermost to the innermost; of one loop, nothing.
+    """
+
+    def __init__(self, *sizes: int) -> None:
+        super().__init__(airflow=World())
+        self.diary: list[Note] = []
+        self._below = sizes[1:]
+        self.follow(self._note_record)
+
+    @property
+    def record(self) -> dict[str, Any] | None:
+        """What is in the store."""
+        rows = self.airflow.instances["dag", "run-1", "task", -1].rows
+        found: dict[str, Any] | None = rows.values_by_key().get(KEY)
+        return found
+
+    def _note_record(self) -> None:
+        record = self.record
+        if record is not None:
+            kept = frozenset(numbers_done(record, self._below))
+            self.diary.append(Note(what="kept", kept=kept, over=record["done"]))
+
+    def note(self, what: Literal["delivered", "finished"], attempt: TaskAttempt, number: int) -> None:
+        """Take down what an attempt did, unless it is dead."""
+        if not self.points.dead:
+            self.diary.append(Note(what=what, tried=attempt.ti.try_number, number=number))
+
+    @contextmanager
+    def body(self, attempt: TaskAttempt, number: int) -> Iterator[None]:
+        """What a loop does with an element; an effect, so that the attempt may die before and after it."""
+        self.note("delivered", attempt, number)
+        with self.effect(f"load {number}"):
+            yield
+        self.note("finished", attempt, number)
+
+    def die(self) -> None:
+        """The process is gone at once."""
+        self.points.dead = True
+        raise CrashedError("killed by the element in hand")
+
+    def delivered(self) -> list[tuple[int, int]]:
+        """In which try, and which element."""
+        return [(note.tried, note.number) for note in self.diary if note.what == "delivered"]
+
+
+def try_of(world: CrashWorld) -> TaskAttempt:
+    """The next attempt of the task."""
+    return task_context(world=world.airflow)
+
+
+def run_until_done(
+    world: CrashWorld,
+    attempt: Callable[[Any], Any],
+    ways: Mapping[int, CrashKind],
+    retry_on: tuple[type[Exception], ...] = (),
+) -> Any:
+    """What the attempt returns in the end, when it crashes at these points, as far as it comes to them."""
+    world.points.armed = dict(ways)
+    return Tries(attempt=attempt, most=12, retry_on=retry_on, forked=False).run(world)
+
+
+def numbers_done(level: Mapping[str, Any], below: Sequence[int] = ()) -> Iterator[int]:
+    """The numbers of the elements that are done, by what the store has of a loop and those inside it."""
+    each = prod(below)
+    ahead = level.get("ahead") or []
+    low = level["n"] - sum(ahead[1::2])
+    yield from range(low * each)
+    at = low
+    for missing, done in zip(ahead[::2], ahead[1::2], strict=True):
+        yield from range((at + missing) * each, (at + missing + done) * each)
+        at += missing + done
+    for inner in (level.get("inner") or {}).values():
+        yield from (low * each + number for number in numbers_done(inner, below[1:]))
+
+
+# --- clocks -----------------------------------------------------------------------------------------------------
+
+
+def on_clock(loop: Checkpoint[Any], monotonic: Callable[[], float]) -> Checkpoint[Any]:
+    """The loop, with a clock of the test's."""
+    loop._run.plan = replace(loop._run.plan, monotonic=monotonic)
+    return loop
+
+
+def at_every_ack(loop: Checkpoint[Any]) -> Checkpoint[Any]:
+    """In `"async"` with an interval of 0, write at every ack: on a clock that stands still, every one is due."""
+    return on_clock(loop, lambda: 0.0)
+
+
+# --- sources ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class Given:
+    """A source of a table.
+
+    Args:
+        make: `make(count)` makes it afresh, with so many elements.
+        number: of an element.
+        options: of the checkpoint.
+        least: elements; an API of pages always has a first one.
+        awaited: whether it needs `async for`.
+    """
+
+    make: Callable[[int], Any]
+    number: Callable[[Any], int] = int
+    options: Mapping[str, Any] = field(default_factory=dict)
+    least: int = 0
+    awaited: bool = False
+
+    def loop(self, count: int, context: Any, **options: Any) -> Checkpoint[Any]:
+        """A loop over so many elements."""
+        return self.loop_over(self.make(count), context=context, **options)
+
+    def loop_over(self, source: Any, **options: Any) -> Checkpoint[Any]:
+        """A loop over the source, which `make` made."""
+        chosen = {"name": "l", "interval": timedelta(0), "max_stalls": None, **self.options, **options}
+        return at_every_ack(checkpoint(source, **chosen))
+
+
+def tokens(rows: int, size: int = 2) -> CursorToken[int]:
+    """Pages of two rows; the tokens are opaque."""
+
+    def fetch(token: str | None) -> Page[int]:
+        start = 0 if token is None else int(token, 2)
+        stop = min(start + size, rows)
+        return Page(list(range(start, stop)), bin(stop) if stop < rows else None)
+
+    return CursorToken(fetch)
+
+
+def number_of_page(page: Page[int]) -> int:
+    """Of a page of two rows, or a list of two."""
+    items: Any = getattr(page, "items", page)
+    return int(items[0]) // 2
+
+
+def in_pages(make: Callable[[int], Any], **options: Any) -> Given:
+    """Pages of two rows."""
+    return Given(make=lambda count: make(2 * count), number=number_of_page, **options)
+
+
+SOURCES: dict[str, Given] = {
+    "list": Given(make=lambda count: list(range(count))),
+    "range": Given(make=range),
+    "iterator": Given(make=lambda count: iter(range(count))),
+    "generator": Given(make=lambda count: (number for number in range(count))),
+    "tokens": in_pages(tokens, least=1),
+}
+
+
+# --- ways of going through a loop ---------------------------------------------------------------------------------
+
+
+def with_for(given: Given, count: int, **options: Any) -> Callable[[LoopWorld], Any]:
+    """An attempt that goes through the loop with `for`. Its state adds up what was loaded."""
+
+    def attempt(world: LoopWorld) -> int:
+        this = try_of(world)
+        with given.loop(count, this.context, **options) as loop:
+            for element in loop:
+                number = given.number(element)
+                loop.state["sum"] = loop.state.get("sum", 0) + number
+                with world.body(this, number):
+                    pass
+            return int(loop.state.get("sum", 0))
+
+    return attempt
+
+
+def with_async_for(given: Given, count: int, **options: Any) -> Callable[[LoopWorld], Any]:
+    """The same with `async for`."""
+
+    async def main(world: LoopWorld) -> int:
+        this = try_of(world)
+        async with given.loop(count, this.context, **options) as loop:
+            async for element in loop:
+                number = given.number(element)
+                loop.state["sum"] = loop.state.get("sum", 0) + number
+                with world.body(this, number):
+                    await asyncio.sleep(0)
+            return int(loop.state.get("sum", 0))
+
+    return lambda world: on_event_loop(main(world))
+
+
+def with_map(
+    given: Given, count: int, *, workers: int, ordered: bool = False, work: Callable[[int], object] = int, **options: Any
+) -> Callable[[LoopWorld], Any]:
+    """An attempt that goes through the loop with `map`. `work` gets the number of the element."""
+
+    def attempt(world: LoopWorld) -> int:
+        this = try_of(world)
+
+        def worked(element: Any) -> int:
+            number = given.number(element)
+            world.note("delivered", this, number)
+            work(number)
+            return number
+
+        with given.loop(count, this.context, **options) as loop:
+            for number in loop.map(worked, workers=workers, ordered=ordered):
+                with world.effect(f"load {number}"):
+                    pass
+                world.note("finished", this, number)
+            return loop.count
+
+    return attempt
+
+
+def with_amap(
+    given: Given, count: int, *, workers: int, ranks: Sequence[int], ordered: bool = False, **options: Any
+) -> Callable[[LoopWorld], Any]:
+    """The same with `amap`. What is in flight ends in the order of its `ranks`, which is the same in every run."""
+
+    async def main(world: LoopWorld) -> int:
+        this, turns = try_of(world), Turns(ranks)
+
+        async def worked(element: Any) -> int:
+            number = given.number(element)
+            world.note("delivered", this, number)
+            await turns.wait(number)
+            return number
+
+        async with turns, given.loop(count, this.context, **options) as loop:
+            async for number in loop.amap(worked, workers=workers, ordered=ordered):
+                with world.effect(f"load {number}"):
+                    pass
+                world.note("finished", this, number)
+            return loop.count
+
+    return lambda world: on_event_loop(main(world))
+
+
+class InlineLoop(asyncio.SelectorEventLoop):
+    """An event loop without threads: what belongs in one is called at once, so that every run is the same."""
+
+    def run_in_executor(self, _executor: Any, func: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:  # type: ignore[override]
+        future = self.create_future()
+        try:
+            future.set_result(func(*args))
+        except BaseException as error:  # noqa: BLE001  it belongs to whoever waits
+            future.set_exception(error)
+        return future
+
+
+def on_event_loop(main: Coroutine[Any, Any, T]) -> T:
+    """What the coroutine returns."""
+    loop = InlineLoop()
+    try:
+        return loop.run_until_complete(main)
+    finally:
+        loop.run_until_complete(loop.shutdown_asyncgens())
+        loop.close()
+
+
+class Turns:
+    """Lets the tasks of an `amap` end in an order of the test's, among those that are in flight.
+
+    Args:
+        ranks: by the number of the element; the lowest in flight ends first.
+    """
+
+    def __init__(self, ranks: Sequence[int]) -> None:
+        self._ranks = ranks
+        self._waiting: dict[int, asyncio.Future[None]] = {}
+
+    async def __aenter__(self) -> None:
+        self._director = asyncio.get_running_loop().create_task(self._direct())
+
+    async def __aexit__(self, *_: object) -> None:
+        self._director.cancel()
+        await asyncio.gather(self._director, return_exceptions=True)
+
+    async def wait(self, number: int) -> None:
+        """Return when it is the turn of this element."""
+        self._waiting[number] = turn = asyncio.get_running_loop().create_future()
+        try:
+            await turn
+        finally:
+            self._waiting.pop(number, None)
+
+    async def _direct(self) -> None:
+        while True:
+            for _ in range(8):  # until whoever iterates has started all that it may
+                await asyncio.sleep(0)
+            if self._waiting:
+                first = min(self._waiting, key=lambda number: self._ranks[number])
+                self._waiting.pop(first).set_result(None)
+
+
+class Gate:
+    """Lets the threads of a `map` end in an order of the test's, as far as they come together.
+
+    Args:
+        ranks: by the number of the element; the lowest of those that wait ends first.
+        together: so many are waited for; less, when no other one comes.
+    """
+
+    def __init__(self, ranks: Sequence[int], *, together: int) -> None:
+        self._ranks, self._together = ranks, together
+        self._waiting: set[int] = set()
+        self._changed = Condition()
+
+    def wait(self, number: int) -> None:
+        """Return when it is the turn of this element."""
+        with self._changed:
+            self._waiting.add(number)
+            if len(self._waiting) >= self._together:
+                self._let_one_go()
+            while number in self._waiting:
+                if not self._changed.wait(0.002):
+                    self._let_one_go()
+
+    def _let_one_go(self) -> None:
+        if self._waiting:
+            self._waiting.discard(min(self._waiting, key=lambda number: self._ranks[number]))
+            self._changed.notify_all()
+
+
+# --- laws -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class Laws:
+    """What must hold for a diary, whenever its attempts died.
+
+    Args:
+        count: of the elements.
+        again: how many elements an attempt may be given although an earlier one was; None: what was not kept.
+        parallel: whether elements are worked on in any order.
+        skipped: elements that are passed over after their delivery.
+    """
+
+    count: int
+    again: int | None = None
+    parallel: bool = False
+    skipped: frozenset[int] = frozenset()
+
+    def check(self, diary: Sequence[Note]) -> None:
+        """Raise AssertionError if one is broken."""
+        self._check_what_is_kept(diary)
+        self._check_what_is_delivered(diary)
+        self._check_what_is_repeated(diary)
+
+    def _check_what_is_kept(self, diary: Sequence[Note]) -> None:
+        """Kept <= finished, at every moment; nothing kept is lost again; over is only what is all finished."""
+        finished, kept, over = set(self.skipped), frozenset[int](), False
+        for note in diary:
+            if note.what == "finished":
+                finished.add(note.number)
+            if note.what == "kept":
+                assert note.kept <= finished, f"kept and not finished: {sorted(note.kept - finished)}"
+                assert note.kept >= kept, f"no longer kept: {sorted(kept - note.kept)}"
+                assert not note.over or len(note.kept) == self.count, "over before the end"
+                assert note.over >= over, "over, and then not any more"
+                kept, over = note.kept, note.over
+        assert finished == set(range(self.count)), f"lost: {sorted(set(range(self.count)) - finished)}"
+        assert over, "never over"
+
+    def _check_what_is_delivered(self, diary: Sequence[Note]) -> None:
+        """In order, from the first that is not kept when the attempt begins, without a gap; never what is kept."""
+        kept: frozenset[int] = frozenset()
+        latest: dict[int, int] = {}
+        for note in diary:
+            if note.what == "kept":
+                kept = note.kept
+            if note.what == "delivered":
+                assert note.number not in kept, f"{note.number} was kept, and was delivered again"
+                if not self.parallel:
+                    before = latest.get(note.tried, -1)
+                    follows = next(number for number in range(before + 1, self.count) if number not in kept)
+                    assert note.number == follows, f"{note.number} was delivered, and {follows} is next"
+                latest[note.tried] = note.number
+
+    def _check_what_is_repeated(self, diary: Sequence[Note]) -> None:
+        if self.again is None:
+            return
+        given: dict[int, list[int]] = {}
+        for note in diary:
+            if note.what == "delivered":
+                given.setdefault(note.tried, []).append(note.number)
+        before: set[int] = set()
+        for tried, numbers in given.items():
+            assert len(numbers) == len(set(numbers)), f"try {tried} was given an element twice"
+            again = before.intersection(numbers)
+            assert len(again) <= self.again, f"delivered again in try {tried}: {sorted(again)}; {self.again} is right"
+            before.update(numbers)
+
+
+def check_at_most_once(diary: Sequence[Note], count: int, *, crashes: int) -> None:
+    """In order, none twice, each kept before it is delivered, and no more lost than attempts died."""
+    kept: frozenset[int] = frozenset()
+    delivered: list[int] = []
+    for note in diary:
+        if note.what == "kept":
+            kept = note.kept
+            unseen = kept.difference(delivered)
+            assert len(unseen) <= crashes + 1, f"kept far ahead: {sorted(unseen)}"
+        if note.what == "delivered":
+            assert note.number in kept, f"{note.number} was delivered before it was kept"
+            delivered.append(note.number)
+    assert delivered == sorted(set(delivered)), f"not in order, or twice: {delivered}"
+    lost = set(range(count)).difference(delivered)
+    assert len(lost) <= crashes, f"lost in {crashes} crashes: {sorted(lost)}"
