@@ -10,7 +10,7 @@ from typing import Literal
 
 from airflow_resume.arguments import check_choice
 from airflow_resume.attempt import Cleared, Epoch
-from airflow_resume.errors import LoopError, PositionExpiredError, SourceChangedError, StalledError
+from airflow_resume.errors import LoopError, SourceChangedError, StalledError, TokenExpiredError
 from airflow_resume.loops.record import Level, LoopRecord
 from airflow_resume.loops.source import OnExpired
 
@@ -170,7 +170,7 @@ def opening_error(opening: Opening, place: str, level: Level, left: Left) -> Loo
     """What a decision to fail is raised as."""
     stands = f"The loop {place!r} stands at {level.pos!r}"
     if opening is Opening.FAIL_EXPIRED:
-        return PositionExpiredError(
+        return TokenExpiredError(
             f"{stands}, a position saved {left.age} ago, and the source keeps none for so long. {_REMEDY} Clear the task"
             f" to start over (on_expired='restart' does that by itself)."
         )

@@ -9,7 +9,7 @@ never wait for the store; `open`, `flush` and `close` do, and an event loop call
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -23,6 +23,7 @@ from airflow_resume.loops.opening import Opening
 from airflow_resume.loops.plan import Plan
 from airflow_resume.loops.progress import Count, Pace
 from airflow_resume.loops.session import Session
+from airflow_resume.loops.source import closed_at_end
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -153,14 +154,15 @@ class LoopRun(Generic[T]):
                 yield element, number, before, after
             before = after
 
-    async def atodo(self) -> AsyncIterator[tuple[T, int, JsonValue, JsonValue]]:
+    async def atodo(self) -> AsyncGenerator[tuple[T, int, JsonValue, JsonValue], None]:
         """The same, for `async for`."""
         before = self.ledger.frontier.position
-        async for element, after in self.plan.source.aelements(before):
-            number = self._take(before, after)
-            if number is not None:
-                yield element, number, before, after
-            before = after
+        async with closed_at_end(self.plan.source.aelements(before)) as elements:
+            async for element, after in elements:
+                number = self._take(before, after)
+                if number is not None:
+                    yield element, number, before, after
+                before = after
 
     def _take(self, before: JsonValue, after: JsonValue) -> int | None:
         """The number of the next element of the source; None when it is passed over."""
