@@ -8,16 +8,16 @@ laws read the diary and know nothing of positions, sources or crashes.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
+from datetime import datetime, timedelta, timezone
 from math import prod
 from threading import Condition
 from typing import Any, Literal, TypeVar
 
 from airflow_resume import checkpoint
-from airflow_resume.loops import Checkpoint, CursorToken, Page
+from airflow_resume.loops import Batches, Checkpoint, CursorToken, Files, Keyset, Offset, Page, PageNumber, TimeSlices
 from airflow_resume.testing import CrashWorld, TaskAttempt, World, task_context
 from airflow_resume.testing.outcome import Tries
 from airflow_resume.testing.points import CrashedError, CrashKind
@@ -172,21 +172,138 @@ class Given:
         return at_every_ack(checkpoint(source, **chosen))
 
 
+START = datetime(2026, 1, 1, tzinfo=timezone.utc)
+HOUR = timedelta(hours=1)
+
+
+def rows_between(start: int, stop: int, count: int) -> list[int]:
+    """The rows of one page, of so many in all."""
+    return list(range(start, min(stop, count)))
+
+
 def tokens(rows: int, size: int = 2) -> CursorToken[int]:
     """Pages of two rows; the tokens are opaque."""
 
     def fetch(token: str | None) -> Page[int]:
         start = 0 if token is None else int(token, 2)
-        stop = min(start + size, rows)
-        return Page(list(range(start, stop)), bin(stop) if stop < rows else None)
+        return Page(rows_between(start, start + size, rows), bin(start + size) if start + size < rows else None)
 
     return CursorToken(fetch)
 
 
-def number_of_page(page: Page[int]) -> int:
+def tokens_awaited(rows: int) -> CursorToken[int]:
+    """The same, of a coroutine function."""
+    fetch = tokens(rows)._fetch
+
+    async def fetch_awaited(token: str | None) -> Page[int]:
+        await asyncio.sleep(0)
+        page: Page[int] = fetch(token)
+        return page
+
+    return CursorToken(fetch_awaited)
+
+
+def page_numbers(rows: int, size: int = 2) -> PageNumber[int]:
+    """Pages of two rows, the last of which is followed by an empty one."""
+    return PageNumber(lambda number: rows_between(size * (number - 1), size * number, rows), size=size)
+
+
+def page_numbers_announced(rows: int) -> PageNumber[int]:
+    """Pages of two rows; the API says how many there are."""
+    return PageNumber(lambda number: Page(rows_between(2 * number, 2 * number + 2, rows), pages=-(-rows // 2)), start=0)
+
+
+def offsets(rows: int, limit: int = 2) -> Offset[int]:
+    """Pages of two rows."""
+    return Offset(lambda offset, limit: rows_between(offset, offset + limit, rows), limit=limit)
+
+
+def offsets_announced(rows: int) -> Offset[int]:
+    """Pages of two rows; the API says how many there are."""
+    return Offset(lambda offset, limit: Page(rows_between(offset, offset + limit, rows), total=rows), limit=2)
+
+
+def keyset(rows: int, limit: int = 2) -> Keyset[int]:
+    """Pages of two rows; the key is a time and a number."""
+
+    def fetch(after: tuple[datetime, int] | None, limit: int) -> list[int]:
+        start = 0 if after is None else after[1] + 1
+        return rows_between(start, start + limit, rows)
+
+    return Keyset(fetch, key=lambda row: (START + row * HOUR, row), limit=limit)
+
+
+class Numbers:
+    """An iterable that saves its own state."""
+
+    def __init__(self, count: int) -> None:
+        self._count, self._done = count, 0
+
+    def state_dict(self) -> dict[str, int]:
+        return {"done": self._done}
+
+    def load_state_dict(self, state: dict[str, int]) -> None:
+        self._done = state["done"]
+
+    def __iter__(self) -> Iterator[int]:
+        while self._done < self._count:
+            self._done += 1
+            yield self._done - 1
+
+
+class NumbersAwaited(Numbers):
+    """The same for `async for`."""
+
+    __iter__ = None  # type: ignore[assignment]
+
+    async def __aiter__(self) -> AsyncIterator[int]:
+        for number in Numbers.__iter__(self):
+            await asyncio.sleep(0)
+            yield number
+
+
+def resuming(count: int) -> Callable[[Any], Iterator[tuple[int, Any]]]:
+    """A function that is given the position; the positions are times."""
+
+    def numbers(position: datetime | None) -> Iterator[tuple[int, datetime]]:
+        start = 0 if position is None else (position - START) // HOUR
+        for number in range(start, count):
+            yield number, START + (number + 1) * HOUR
+
+    return numbers
+
+
+def resuming_awaited(count: int) -> Callable[[Any], AsyncIterator[tuple[int, Any]]]:
+    """The same for `async for`."""
+
+    async def numbers(position: Any) -> AsyncIterator[tuple[int, Any]]:
+        for pair in resuming(count)(position):
+            await asyncio.sleep(0)
+            yield pair
+
+    return numbers
+
+
+async def generated(count: int) -> AsyncIterator[int]:
+    """An asynchronous iterable."""
+    for number in range(count):
+        await asyncio.sleep(0)
+        yield number
+
+
+def files(count: int) -> Files[str]:
+    """A listing."""
+    return Files([f"{number:03}.csv" for number in range(count)])
+
+
+def slices(count: int) -> TimeSlices:
+    """Hours."""
+    return TimeSlices(START, START + count * HOUR, HOUR)
+
+
+def number_of_page(page: Any) -> int:
     """Of a page of two rows, or a list of two."""
-    items: Any = getattr(page, "items", page)
-    return int(items[0]) // 2
+    return int(getattr(page, "items", page)[0]) // 2
 
 
 def in_pages(make: Callable[[int], Any], **options: Any) -> Given:
@@ -194,22 +311,51 @@ def in_pages(make: Callable[[int], Any], **options: Any) -> Given:
     return Given(make=lambda count: make(2 * count), number=number_of_page, **options)
 
 
+def one_by_one(make: Callable[[int], Any], **options: Any) -> Given:
+    """The rows of such pages."""
+    return Given(make=make, options={"each": True}, **options)
+
+
 SOURCES: dict[str, Given] = {
     "list": Given(make=lambda count: list(range(count))),
     "range": Given(make=range),
     "iterator": Given(make=lambda count: iter(range(count))),
     "generator": Given(make=lambda count: (number for number in range(count))),
+    "batches": in_pages(lambda rows: Batches(range(rows), size=2)),
     "tokens": in_pages(tokens, least=1),
+    "page numbers": in_pages(page_numbers),
+    "page numbers, announced": in_pages(page_numbers_announced),
+    "offsets": in_pages(offsets),
+    "offsets, announced": in_pages(offsets_announced),
+    "keyset": in_pages(keyset),
+    "files": Given(make=files, number=lambda path: int(path[:3])),
+    "slices": Given(make=slices, number=lambda piece: int((piece.start - START) / HOUR)),
+    "stateful": Given(make=Numbers),
+    "function": Given(make=resuming),
+    "rows of batches": one_by_one(lambda rows: Batches(range(rows), size=2)),
+    "rows of tokens": one_by_one(tokens),
+    "rows of page numbers": one_by_one(page_numbers),
+    "rows of offsets": one_by_one(offsets),
+    "rows of a keyset": one_by_one(keyset),
+    "async generator": Given(make=generated, awaited=True),
+    "async tokens": in_pages(tokens_awaited, least=1, awaited=True),
+    "async stateful": Given(make=NumbersAwaited, awaited=True),
+    "async function": Given(make=resuming_awaited, awaited=True),
+    "rows of async tokens": one_by_one(tokens_awaited, awaited=True),
 }
+IN_PLACE = {name: given for name, given in SOURCES.items() if not given.awaited}
+"""Those that a plain `for` goes through."""
 
 
 # --- ways of going through a loop ---------------------------------------------------------------------------------
 
 
-def with_for(given: Given, count: int, **options: Any) -> Callable[[LoopWorld], Any]:
+def with_for(
+    given: Given, count: int, *, result: Literal["sum", "count"] = "sum", **options: Any
+) -> Callable[[LoopWorld], Any]:
     """An attempt that goes through the loop with `for`. Its state adds up what was loaded."""
 
-    def attempt(world: LoopWorld) -> int:
+    def attempt(world: LoopWorld) -> Any:
         this = try_of(world)
         with given.loop(count, this.context, **options) as loop:
             for element in loop:
@@ -217,15 +363,17 @@ def with_for(given: Given, count: int, **options: Any) -> Callable[[LoopWorld], 
                 loop.state["sum"] = loop.state.get("sum", 0) + number
                 with world.body(this, number):
                     pass
-            return int(loop.state.get("sum", 0))
+            return loop.state["sum"] if result == "sum" else loop.count
 
     return attempt
 
 
-def with_async_for(given: Given, count: int, **options: Any) -> Callable[[LoopWorld], Any]:
+def with_async_for(
+    given: Given, count: int, *, result: Literal["sum", "count"] = "sum", **options: Any
+) -> Callable[[LoopWorld], Any]:
     """The same with `async for`."""
 
-    async def main(world: LoopWorld) -> int:
+    async def main(world: LoopWorld) -> Any:
         this = try_of(world)
         async with given.loop(count, this.context, **options) as loop:
             async for element in loop:
@@ -233,9 +381,61 @@ def with_async_for(given: Given, count: int, **options: Any) -> Callable[[LoopWo
                 loop.state["sum"] = loop.state.get("sum", 0) + number
                 with world.body(this, number):
                     await asyncio.sleep(0)
-            return int(loop.state.get("sum", 0))
+            return loop.state["sum"] if result == "sum" else loop.count
 
     return lambda world: on_event_loop(main(world))
+
+
+def nested(*sizes: int, **options: Any) -> Callable[[LoopWorld], Any]:
+    """An attempt that goes through loops in loops, of so many elements from the outermost to the innermost.
+
+    Every loop adds up in its state what it went through in the loop inside it.
+    """
+
+    def gone_through(world: LoopWorld, this: TaskAttempt, level: int, first: int, within: Any) -> int:
+        loop = level_of(sizes[level], level, within, context=this.context, **options)
+        each = prod(sizes[level + 1 :])
+        with loop:
+            for number in loop:
+                here = first + number * each
+                if level + 1 < len(sizes):
+                    inner = gone_through(world, this, level + 1, here, loop)
+                else:
+                    inner = here
+                    with world.body(this, here):
+                        pass
+                loop.state["sum"] = loop.state.get("sum", 0) + inner
+            return int(loop.state["sum"])
+
+    return lambda world: gone_through(world, try_of(world), 0, 0, None)
+
+
+def nested_awaited(*sizes: int, **options: Any) -> Callable[[LoopWorld], Any]:
+    """The same with `async for`."""
+
+    async def gone_through(world: LoopWorld, this: TaskAttempt, level: int, first: int, within: Any) -> int:
+        loop = level_of(sizes[level], level, within, context=this.context, **options)
+        each = prod(sizes[level + 1 :])
+        async with loop:
+            async for number in loop:
+                here = first + number * each
+                if level + 1 < len(sizes):
+                    inner = await gone_through(world, this, level + 1, here, loop)
+                else:
+                    inner = here
+                    with world.body(this, here):
+                        await asyncio.sleep(0)
+                loop.state["sum"] = loop.state.get("sum", 0) + inner
+            return int(loop.state["sum"])
+
+    return lambda world: on_event_loop(gone_through(world, try_of(world), 0, 0, None))
+
+
+def level_of(count: int, level: int, within: Any, **options: Any) -> Checkpoint[Any]:
+    """The loop at a level; what is chosen is chosen for the outermost one."""
+    if within is not None:
+        return at_every_ack(checkpoint(range(count), name=f"inside-{level}", within=within))
+    return at_every_ack(checkpoint(range(count), name="l", interval=timedelta(0), max_stalls=None, **options))
 
 
 def with_map(
@@ -382,12 +582,14 @@ class Laws:
     Args:
         count: of the elements.
         again: how many elements an attempt may be given although an earlier one was; None: what was not kept.
+        eventual: whether a write that was refused is heard of at the ack after it; what it held comes again.
         parallel: whether elements are worked on in any order.
         skipped: elements that are passed over after their delivery.
     """
 
     count: int
     again: int | None = None
+    eventual: bool = False
     parallel: bool = False
     skipped: frozenset[int] = frozenset()
 
