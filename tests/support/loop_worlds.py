@@ -8,7 +8,7 @@ laws read the diary and know nothing of positions, sources or crashes.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta, timezone
@@ -39,6 +39,7 @@ class Note:
         number: of the element that was delivered, finished or skipped.
         kept: the numbers of the elements that are done, by the record in the store.
         over: the record says that nothing is left.
+        sum: what the states of the loops add up to; None: they do not add up anything.
     """
 
     what: Literal["delivered", "finished", "kept"]
@@ -46,6 +47,11 @@ class Note:
     number: int = -1
     kept: frozenset[int] = frozenset()
     over: bool = False
+    sum: int | None = None
+
+
+class BrokenError(Exception):
+    """What a body raises."""
 
 
 class LoopWorld(CrashWorld):
@@ -53,10 +59,12 @@ class LoopWorld(CrashWorld):
 
     Args:
         sizes: of nested loops, the numbers of elements from the outermost to the innermost; of one loop, nothing.
+        broken: in which attempt which element fails.
     """
 
-    def __init__(self, *sizes: int) -> None:
+    def __init__(self, *sizes: int, broken: Collection[tuple[int, int]] = ()) -> None:
         super().__init__(airflow=World())
+        self.broken = broken
         self.diary: list[Note] = []
         self._below = sizes[1:]
         self.follow(self._note_record)
@@ -72,7 +80,7 @@ class LoopWorld(CrashWorld):
         record = self.record
         if record is not None:
             kept = frozenset(numbers_done(record, self._below))
-            self.diary.append(Note(what="kept", kept=kept, over=record["done"]))
+            self.diary.append(Note(what="kept", kept=kept, over=record["done"], sum=sum_in_states(record)))
 
     def note(self, what: Literal["delivered", "finished"], attempt: TaskAttempt, number: int) -> None:
         """Take down what an attempt did, unless it is dead."""
@@ -83,14 +91,25 @@ class LoopWorld(CrashWorld):
     def body(self, attempt: TaskAttempt, number: int) -> Iterator[None]:
         """What a loop does with an element; an effect, so that the attempt may die before and after it."""
         self.note("delivered", attempt, number)
+        self.fail_if_broken(attempt, number)
         with self.effect(f"load {number}"):
             yield
         self.note("finished", attempt, number)
+
+    def fail_if_broken(self, attempt: TaskAttempt, number: int) -> None:
+        """The element may be one that fails."""
+        if (attempt.ti.try_number, number) in self.broken:
+            raise BrokenError(number)
 
     def die(self) -> None:
         """The process is gone at once."""
         self.points.dead = True
         raise CrashedError("killed by the element in hand")
+
+    @property
+    def kept(self) -> frozenset[int]:
+        """What is done, by the record in the store."""
+        return next((note.kept for note in reversed(self.diary) if note.what == "kept"), frozenset())
 
     def delivered(self) -> list[tuple[int, int]]:
         """In which try, and which element."""
@@ -125,6 +144,14 @@ def numbers_done(level: Mapping[str, Any], below: Sequence[int] = ()) -> Iterato
         at += missing + done
     for inner in (level.get("inner") or {}).values():
         yield from (low * each + number for number in numbers_done(inner, below[1:]))
+
+
+def sum_in_states(level: Mapping[str, Any]) -> int | None:
+    """What a loop and those inside it added up; None if nothing."""
+    levels = [level, *(level.get("inner") or {}).values()]
+    sums = [level["state"].get("sum"), *map(sum_in_states, levels[1:])]
+    found = [number for number in sums if number is not None]
+    return sum(found) if found else None
 
 
 # --- clocks -----------------------------------------------------------------------------------------------------
@@ -450,10 +477,12 @@ def with_map(
             number = given.number(element)
             world.note("delivered", this, number)
             work(number)
+            world.fail_if_broken(this, number)
             return number
 
         with given.loop(count, this.context, **options) as loop:
             for number in loop.map(worked, workers=workers, ordered=ordered):
+                loop.state["sum"] = loop.state.get("sum", 0) + number
                 with world.effect(f"load {number}"):
                     pass
                 world.note("finished", this, number)
@@ -474,10 +503,12 @@ def with_amap(
             number = given.number(element)
             world.note("delivered", this, number)
             await turns.wait(number)
+            world.fail_if_broken(this, number)
             return number
 
         async with turns, given.loop(count, this.context, **options) as loop:
             async for number in loop.amap(worked, workers=workers, ordered=ordered):
+                loop.state["sum"] = loop.state.get("sum", 0) + number
                 with world.effect(f"load {number}"):
                     pass
                 world.note("finished", this, number)
@@ -608,6 +639,8 @@ class Laws:
             if note.what == "kept":
                 assert note.kept <= finished, f"kept and not finished: {sorted(note.kept - finished)}"
                 assert note.kept >= kept, f"no longer kept: {sorted(kept - note.kept)}"
+                added = sum(note.kept - self.skipped)
+                assert note.sum in {None, added}, f"the states add up to {note.sum}, and {sorted(note.kept)} are kept"
                 assert not note.over or len(note.kept) == self.count, "over before the end"
                 assert note.over >= over, "over, and then not any more"
                 kept, over = note.kept, note.over
