@@ -166,6 +166,10 @@ class DuplicateFileError(LoopError, ValueError, AirflowFailException):
     """Two files of a listing have the same identity."""
 
 
+class EmptySourceError(LoopError):
+    """The source had no element at all, where `on_empty="fail"` expects some. A retry asks again."""
+
+
 class StalledError(LoopError, AirflowFailException):
     """Attempts died at the same element, one after the other."""
 

@@ -153,9 +153,7 @@ def test_the_state_is_that_of_the_elements_before_the_position(ways: dict[int, C
     """`state` and position are one write, so a sum kept in the state counts every element once."""
 
     def attempt(world: CrashWorld) -> int:
-        with checkpoint(
-            range(6), name="l", durability="sync", max_stalls=None, context=try_of(world).context
-        ) as loop:
+        with checkpoint(range(6), name="l", durability="sync", max_stalls=None, context=try_of(world).context) as loop:
             for number in loop:
                 loop.state["sum"] = loop.state.get("sum", 0) + number
                 with world.effect(f"load {number}"):
@@ -419,11 +417,11 @@ def test_bad_arguments_are_refused_at_the_call() -> None:
         ({"on_clear": "no"}, ValueError, "on_clear='no'"),
     ]:
         with pytest.raises(error, match=message):
-            checkpoint([1], **{"name": "l", **arguments})  # type: ignore[arg-type]
+            checkpoint([1], **{"name": "l", **arguments})  # type: ignore[call-overload]
     with pytest.raises(TypeError, match=r"checkpoint\(CursorToken\(fetch\), name=\.\.\.\)"):
-        checkpoint(7, name="l")  # type: ignore[arg-type]
+        checkpoint(7, name="l")  # type: ignore[call-overload]
     with pytest.raises(TypeError, match="CursorToken"):
-        list(checkpoint(lambda _token: Page([]), name="l", store=MemoryStore()))
+        list(checkpoint(lambda _token: Page([]), name="l", store=MemoryStore()))  # type: ignore[arg-type, return-value]
     with pytest.raises(TypeError, match=r"pass sorted\(\.\.\.\)"):
         checkpoint({1, 2}, name="l")
     with pytest.raises(TypeError, match="needs a function"):

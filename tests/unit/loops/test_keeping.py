@@ -6,15 +6,21 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
-from contextlib import suppress
+from contextlib import nullcontext
 from dataclasses import replace
-from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from airflow_resume import checkpoint
-from airflow_resume.errors import LoopError, LoopStoppedError, StalledError, StoreUnavailableError, UnackedError
+from airflow_resume.errors import (
+    EmptySourceError,
+    LoopError,
+    LoopStoppedError,
+    StalledError,
+    StoreUnavailableError,
+    UnackedError,
+)
 from airflow_resume.loops import Checkpoint, CursorToken, Page, Skip
 from airflow_resume.store import MemoryStore
 from airflow_resume.testing import FakeTaskStore, TaskAttempt, task_context
@@ -71,7 +77,7 @@ def test_the_rest_may_be_acked_behind_the_loop() -> None:
 def test_a_with_statement_misses_acks_that_never_came(acked: bool) -> None:  # noqa: FBT001
     store = MemoryStore()
     with (
-        pytest.raises(UnackedError, match="3 elements were not acked") if not acked else suppress(),
+        pytest.raises(UnackedError, match="3 elements were not acked") if not acked else nullcontext(),
         loop_over(store, range(3), ack="manual") as loop,
     ):
         list(loop)
@@ -293,7 +299,7 @@ def test_what_is_in_flight_is_finished_when_the_task_is_told_to_stop() -> None:
     first = task_context()
     results = []
     loop = checkpoint(range(6), name="l", context=first.context)
-    with pytest.raises(LoopStoppedError):  # noqa: PT012
+    with pytest.raises(LoopStoppedError):
         for result in loop.map(lambda number: number, workers=2):
             results.append(result)
             first.ti.task.on_kill()
@@ -304,7 +310,7 @@ def test_what_is_in_flight_is_finished_when_the_task_is_told_to_stop() -> None:
 def test_an_inner_loop_stops_as_well_and_both_are_saved() -> None:
     first = task_context()
     outer = checkpoint(["a", "b"], name="l", context=first.context)
-    with pytest.raises(LoopStoppedError, match="'inner' stopped at element 3"):  # noqa: PT012
+    with pytest.raises(LoopStoppedError, match="'inner' stopped at element 3"):
         for _ in outer:
             for number in checkpoint(range(4), name="inner", within=outer):
                 if number == 1:
@@ -379,6 +385,27 @@ def test_a_loop_costs_two_calls_to_open_one_to_finish_and_at_most_one_a_second()
         assert calls == {"get": 1, "set": 1 + count // 128 + 1}
 
 
+def test_an_empty_source_is_done_or_an_error_that_a_retry_asks_again() -> None:
+    store = MemoryStore()
+    with pytest.raises(EmptySourceError, match="leave on_empty='fail' out"):
+        list(loop_over(store, [], on_empty="fail"))
+    with pytest.raises(EmptySourceError, match="had no page at all"):
+        list(loop_over(MemoryStore(), CursorToken[int](lambda _token: Page([])), on_empty="fail"))
+    assert record(store)["done"] is False
+    assert list(loop_over(store, [1], on_empty="fail")) == [1]
+    assert list(loop_over(store, [1], on_empty="fail")) == []
+    assert list(loop_over(MemoryStore(), [])) == []
+
+
+def test_a_large_state_is_warned_of_once_and_a_larger_one_is_refused(caplog: pytest.LogCaptureFixture) -> None:
+    with loop_over(MemoryStore()) as loop:
+        for _ in loop:
+            loop.state["seen"] = "x" * 20_000
+    warnings = [line.getMessage() for line in caplog.records if "bytes" in line.getMessage()]
+    assert len(warnings) == 1
+    assert "'resume.loop.l' has 20012 bytes. Its biggest part is $.seen with 20,002 bytes: keep that" in warnings[0]
+
+
 # --- on an event loop -----------------------------------------------------------------------------------------
 
 
@@ -443,7 +470,7 @@ def test_trouble_with_the_store_is_raised_and_the_position_kept() -> None:
             super().set(key, value)
 
     store = Away()
-    with pytest.raises(StoreUnavailableError):  # noqa: PT012
+    with pytest.raises(StoreUnavailableError):
         for number in loop_over(store, durability="sync"):
             store.away = number == 3
     store.away = False

@@ -12,7 +12,7 @@ import pytest
 
 from airflow_resume import checkpoint
 from airflow_resume.errors import LoopError
-from airflow_resume.loops import Checkpoint, Skip
+from airflow_resume.loops import Batches, Checkpoint, Each, Files, Keyset, Skip
 from airflow_resume.store import MemoryStore
 
 KEY = "resume.loop.l"
@@ -67,7 +67,7 @@ def test_what_is_done_above_a_hole_is_kept_and_not_done_again() -> None:
         return number
 
     results = []
-    with pytest.raises(KeyError):  # noqa: PT012
+    with pytest.raises(KeyError):
         for result in loop_over(store).map(work, workers=3):
             results.append(result)
             if len(results) == 4:
@@ -88,7 +88,7 @@ def test_a_failing_element_starts_nothing_more_and_what_is_in_flight_is_handed_o
             raise KeyError(number)
         return number
 
-    loop, results = loop_over(store), []
+    loop, results = loop_over(store), list[int]()
     with pytest.raises(KeyError):
         results.extend(loop.map(work, workers=2))
     assert "pos" not in record(store)
@@ -173,7 +173,7 @@ def test_a_source_that_fails_is_raised_when_all_in_flight_is_done() -> None:
         raise OSError("the API is away")
 
     store = MemoryStore()
-    results = []
+    results = list[int]()
     with pytest.raises(OSError, match="away"):
         results.extend(loop_over(store, source).map(lambda number: number, workers=2))
     assert record(store)["n"] == 3
@@ -190,3 +190,60 @@ def test_a_map_that_is_not_possible_is_named() -> None:
     for _ in outer.map(lambda number: number, workers=1):
         with pytest.raises(LoopError, match="may not be a map"):
             list(checkpoint([1], name="i", within=outer))
+
+
+# --- a source that changed while a hole was open --------------------------------------------------------------
+
+
+def left_with_a_hole(store: MemoryStore, source: Any, hole: Any) -> list[Any]:
+    """What was done when one element failed and those behind it had landed."""
+    landed = threading.Event()
+
+    def work(element: Any) -> Any:
+        if element == hole:
+            landed.wait()
+            raise KeyError(element)
+        return element
+
+    done = []
+    with pytest.raises(KeyError):
+        for element in loop_over(store, source).map(work, workers=3):
+            done.append(element)
+            if len(done) == 3:
+                landed.set()
+    assert "ahead" in record(store)
+    return done
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (lambda: Files(list("abcdef")), lambda: Files(["a", "a2", "b", "c", "d", "e", "f"])),
+        (lambda: Files(list("abcdef")), lambda: Files(["b", "c", "d", "e", "f"])),
+        (lambda: Files(list("abcdef")), lambda: Files(list("abcdefg"))),
+        (lambda: Each(Batches(list("abcdef"), size=3)), lambda: Each(Batches(list("abcdef"), size=2))),
+        (lambda: Each(Batches(list("abcdef"), size=2)), lambda: Each(Batches(list("abxcdef"), size=7))),
+        (lambda: Keyset(rows("abcdef"), key=str, limit=1), lambda: Keyset(rows("abcdefg"), key=str, limit=2)),
+    ],
+    ids=["inserted", "removed", "appended", "smaller pages", "larger pages", "larger limit"],
+)
+def test_nothing_is_lost_when_the_source_changes_while_a_hole_is_open(
+    before: Callable[[], Any], after: Callable[[], Any]
+) -> None:
+    def parts(elements: Any) -> set[str]:
+        return {part for element in elements for part in getattr(element, "items", element)}
+
+    store = MemoryStore()
+    for hole in "ab":
+        store = MemoryStore()
+        source = before()
+        whole = [element for element, _ in source.elements(source.first())]
+        failing = next(element for element in whole if hole in parts([element]))
+        done = left_with_a_hole(store, before(), failing)
+        rest = list(loop_over(store, after()))
+        there = [element for element, _ in after().elements(after().first())]
+        assert parts(done) | parts(rest) >= parts(there)
+
+
+def rows(letters: str) -> Callable[[Any, int], list[str]]:
+    return lambda behind, limit: [letter for letter in letters if behind is None or letter > behind][:limit]

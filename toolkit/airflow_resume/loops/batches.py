@@ -64,7 +64,11 @@ class Batches(Source[T_co]):
         self._iterable = iterable
         self._size = size
         if size > 1:
-            self.noun = "batch"
+            self.noun = "list"
+
+    def numbering(self) -> JsonValue:
+        """The elements are the same in every attempt; how many are in a list may change."""
+        return self._size
 
     def total(self, position: JsonValue) -> int | None:
         """The number of deliveries, where the length is known."""

@@ -74,7 +74,7 @@ class Each(Source[T_co]):
         here = place.get("page")
         for page, after in self._source.elements(here):
             items = _items_of(page)
-            yield from _delivered(items, _entry(items, place), here, after)
+            yield from _delivered(items, self._entry(items, place), here, after)
             place, here = {}, after
 
     async def aelements(self, position: JsonValue) -> AsyncIterator[tuple[T_co, JsonValue]]:
@@ -84,9 +84,22 @@ class Each(Source[T_co]):
         async with closed_at_end(self._source.aelements(here)) as pages:
             async for page, after in pages:
                 items = _items_of(page)
-                for found in _delivered(items, _entry(items, place), here, after):
+                for found in _delivered(items, self._entry(items, place), here, after):
                     yield found
                 place, here = {}, after
+
+    def _entry(self, items: Sequence[object], place: dict[str, Any]) -> int:
+        """How many items of the page to pass over."""
+        index: int = place.get("index", 0)
+        if not index or len(items) == place["of"]:
+            return index
+        log.warning(
+            "A page had %s items, of which %d were done, and has %d now: delivering it from its start",
+            place["of"],
+            index,
+            len(items),
+        )
+        return 0
 
 
 def _before(page: JsonValue) -> JsonValue:
@@ -98,20 +111,6 @@ def _delivered(items: Sequence[T], start: int, here: JsonValue, after: JsonValue
     of = len(items)
     for done, item in enumerate(islice(items, start, None), start + 1):
         yield item, {"page": here, "index": done, "of": of} if done < of else _before(after)
-
-
-def _entry(items: Sequence[object], place: dict[str, Any]) -> int:
-    """How many items of the page to pass over."""
-    index: int = place.get("index", 0)
-    if index and len(items) != place.get("of"):
-        log.warning(
-            "A page had %s items, of which %d were done, and has %d now: delivering it from its start",
-            place.get("of"),
-            index,
-            len(items),
-        )
-        return 0
-    return index
 
 
 def _items_of(element: object) -> Sequence[Any]:

@@ -84,6 +84,10 @@ class Files(Source[T_co]):
             raise _duplicate_error(names)
         return names
 
+    def numbering(self) -> JsonValue:
+        """What `changes` finds unchanged has the same files in it."""
+        return True
+
     def total(self, position: JsonValue) -> int | None:  # noqa: ARG002
         """The length of the listing."""
         return len(self._listing)
@@ -129,8 +133,6 @@ class Files(Source[T_co]):
     def _is_prefix(self, place: dict[str, Any]) -> bool:
         """Whether the finished files are those at the front."""
         count = place.get("count", 0)
-        if count > len(self._names):
-            return False
         return bool(_rolled(_NONE_FINISHED, islice(self._names, count)) == place.get("hash", _NONE_FINISHED))
 
     def _number_of(self, anchor: str) -> int | None:

@@ -103,8 +103,8 @@ def _column(row: Any, name: str) -> Any:
     try:
         value = row[name]
     except (LookupError, TypeError, AttributeError):
-        # A mapping has attributes that are no columns, such as `items`.
-        value = None if isinstance(row, Mapping) else getattr(row, name, None)
+        value = getattr(row, name, None)
+        # A method, such as the `items` of a dict, is no column.
         if (value is None and name not in _columns(row)) or callable(value):
             raise KeyColumnError(
                 f"A row has no column {name!r} for the key; it has {', '.join(_columns(row)) or 'no columns'}."
@@ -131,10 +131,9 @@ def _filled(value: Any, what: str) -> Any:
 
 def _columns(row: Any) -> list[str]:
     """The names of what is in a row, however it holds them."""
-    keys: Any = getattr(row, "keys", None)
-    if callable(keys):
-        return list(map(str, keys()))  # type: ignore[arg-type]
     names: Any = getattr(row, "_fields", None) or getattr(row, "__dict__", ())
+    if callable(getattr(row, "keys", None)):
+        names = row.keys()
     return [str(name) for name in names]
 
 

@@ -72,6 +72,10 @@ class PageNumber(PagedSource[T]):
         """The first number and, where it is known, the size: both change what a number means."""
         return {"start": self._start} | ({} if self._page_size is None else {"size": self._page_size})
 
+    def numbering(self) -> JsonValue:
+        """A page is known by its number."""
+        return True
+
     def total(self, position: JsonValue) -> int | None:
         """How many pages there are, once a page has said so, and no more than `stop` allows."""
         pages = super().total(position)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 from airflow_resume.errors import WrongAnswerError
 from airflow_resume.loops.source import Source, members
+from airflow_resume.loops.steps import sent
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -108,7 +109,7 @@ class PagedSource(Source[Page[T]]):
                 step = _thrown(walk, error)
             else:
                 _refuse_awaitable(answer)
-                step = _sent(walk, answer)
+                step = sent(walk, answer)
 
     async def aelements(self, position: JsonValue) -> AsyncIterator[tuple[Page[T], JsonValue]]:
         """The pages, for `async for`; a fetch that is no coroutine function is called on the event loop."""
@@ -127,7 +128,7 @@ class PagedSource(Source[Page[T]]):
             except Exception as error:  # noqa: BLE001  the walk knows what it means, or raises it again
                 step = _thrown(walk, error)
             else:
-                step = _sent(walk, answer)
+                step = sent(walk, answer)
 
     def _learn(self, page: Page[T]) -> None:
         """Keep the newest totals: an API may say them with some pages only."""
@@ -135,13 +136,6 @@ class PagedSource(Source[Page[T]]):
             self._pages = page.pages
         if page.total is not None:
             self._items = page.total
-
-
-def _sent(walk: Walk[T], answer: object) -> Ask | Found[T] | None:
-    try:
-        return walk.send(answer)
-    except StopIteration:
-        return None
 
 
 def _thrown(walk: Walk[T], error: Exception) -> Ask | Found[T] | None:

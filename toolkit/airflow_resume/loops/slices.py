@@ -84,6 +84,10 @@ class TimeSlices(Source[TimeSlice]):
         _refuse_backwards(self._start, end)
         return {"next": self._start.isoformat(), "end": end.isoformat()}
 
+    def numbering(self) -> JsonValue:
+        """Slices are counted from the start."""
+        return True
+
     def total(self, position: JsonValue) -> int | None:
         """The number of slices up to the end that is kept."""
         kept = members(position).get("end")

@@ -56,6 +56,13 @@ class Source(ABC, Generic[T_co]):
         """How many rows there are in all, as far as that is known by now, where an element has several."""
         return None
 
+    def numbering(self) -> JsonValue:
+        """Elements may be recognised by how many come before them, as long as this says the same and nothing `changes`.
+
+        None (default) where they may not: what a page holds depends on what the API answers.
+        """
+        return None
+
     def changes(self, position: JsonValue) -> Sequence[str]:  # noqa: ARG002
         """What is no longer as it was in the part before `position`, in words; touches nothing outside."""
         return ()
