@@ -45,7 +45,7 @@ from loop_worlds import (
 from airflow_resume import checkpoint
 from airflow_resume.channel import Channel, InlineChannel, Reply
 from airflow_resume.errors import SourceChangedError, StalledError, SupersededError, UnsortedKeyError
-from airflow_resume.loops import Batches, CursorToken, Files, Keyset, Page, Skip, TimeSlices
+from airflow_resume.loops import Batches, CursorToken, Files, Keyset, Page, Skip, TimeSlice, TimeSlices
 from airflow_resume.loops.sources import as_source
 from airflow_resume.store import AirflowStore, MemoryStore
 from airflow_resume.testing import FakeClock, FakeTaskStore, task_context
@@ -474,6 +474,28 @@ def test_what_changed_starts_over_or_fails_with_nothing_touched(change: str) -> 
             given_to(first, after(), on_change="fail", **options)
         assert first.task_store.values == kept
         assert given_to(first, after(), on_change="restart", **options) == every_row
+
+
+@given(ranks=st.permutations(range(6)), at=st.integers(0, 5))
+@settings(max_examples=20, deadline=None)
+def test_another_fingerprint_is_gone_on_from_by_policy(ranks: list[int], at: int) -> None:
+    first, done = left_with_holes(range(6), ranks, at)
+    again = given_to(first, range(6), fingerprint={"bucket": "b"}, on_change="resume")
+    assert sorted(done + again) == list(range(6))
+
+
+@given(ranks=st.permutations(range(6)), at=st.integers(0, 5), steps=st.tuples(st.integers(1, 3), st.integers(1, 3)))
+@settings(max_examples=40, deadline=None)
+def test_no_hour_is_left_out_when_slices_become_longer(ranks: list[int], at: int, steps: tuple[int, int]) -> None:
+    def cut(step: int) -> TimeSlices:
+        return TimeSlices(START, START + 6 * HOUR, step * HOUR)
+
+    def hours(slices: list[TimeSlice]) -> set[Any]:
+        return {piece.start + n * HOUR for piece in slices for n in range((piece.end - piece.start) // HOUR)}
+
+    first, done = left_with_holes(cut(steps[0]), ranks, at)
+    again = given_to(first, cut(steps[1]), on_change="resume")
+    assert hours(done + again) == hours(list(checkpoint(cut(1), name="x", store=MemoryStore())))
 
 
 def test_another_kind_of_position_is_never_gone_on_from() -> None:
