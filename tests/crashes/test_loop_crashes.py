@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import permutations
+from math import prod
 from typing import Any
 
 import pytest
@@ -41,7 +42,7 @@ def explored(attempt: Any, laws: Laws, *sizes: int, **options: Any) -> Report:
     def law(outcome: Outcome[LoopWorld]) -> None:
         """What a refused write in the background should have kept comes again as well."""
         refused = list(outcome.world.points.fired.values()).count("refused")
-        again = None if laws.again is None else laws.again + refused * (laws.eventual)
+        again = None if laws.again is None else laws.again + refused * laws.eventual
         replace(laws, again=again).check(outcome.world.diary)
 
     oracles = [each_effect_at_least_once, same_result, law]
@@ -94,8 +95,8 @@ def test_at_most_once_never_delivers_twice_and_loses_one_in_a_crash(source: str,
 def test_loops_in_loops_lose_nothing_and_the_bound_is_that_of_one(
     sizes: tuple[int, ...], go: Callable[..., Any], durability: str
 ) -> None:
-    count = sizes[0] * sizes[1] * (sizes[2] if len(sizes) > 2 else 1)
-    report = explored(go(*sizes, durability=durability), laws_of(durability, count), *sizes, max_pairs=100)
+    laws = laws_of(durability, prod(sizes))
+    report = explored(go(*sizes, durability=durability), laws, *sizes, max_pairs=100)
     assert report.pairs > 30
 
 
@@ -185,8 +186,8 @@ class Replacing(LoopWorld):
         successor: what the next attempt does at that moment; None: nothing yet.
     """
 
-    def __init__(self, at: int, successor: Callable[[LoopWorld], Any] | None) -> None:
-        super().__init__()
+    def __init__(self, at: int, successor: Callable[[LoopWorld], Any] | None, *sizes: int) -> None:
+        super().__init__(*sizes)
         self.at, self.successor = at, successor
         self.noted_before = -1
         self.points.listener = self._look
@@ -233,9 +234,44 @@ def test_a_replaced_attempt_stops_and_its_successor_is_complete(
 ) -> None:
     given, count = SOURCES[source], COUNT + 2
     attempt, successor = (way(given, count, durability=durability) for way in (go, with_for))
+    replaced_everywhere(attempt, successor, laws_of(durability, count), too_many=AFTERWARDS[durability], at_once=at_once)
+
+
+@pytest.mark.parametrize("at_once", [True, False], ids=["at once", "afterwards"])
+@pytest.mark.parametrize("durability", DURABILITIES)
+@pytest.mark.parametrize("sizes", [(2, 3), (2, 2, 2)], ids=str)
+def test_so_does_one_of_loops_in_loops(sizes: tuple[int, ...], durability: str, at_once: bool) -> None:  # noqa: FBT001
+    attempt, count = nested(*sizes, durability=durability), prod(sizes)
+    too_many = {**AFTERWARDS, "exit": count}[durability]
+    replaced_everywhere(attempt, attempt, laws_of(durability, count), *sizes, too_many=too_many, at_once=at_once)
+
+
+@pytest.mark.parametrize("at_once", [True, False], ids=["at once", "afterwards"])
+@pytest.mark.parametrize("ordered", [False, True], ids=["as they come", "ordered"])
+@pytest.mark.parametrize("source", ["range", "tokens"])
+def test_and_so_does_one_of_an_amap(source: str, ordered: bool, at_once: bool) -> None:  # noqa: FBT001
+    """What it started before it was refused, it has; it starts one more when its last write was let in."""
+    given, count, workers = SOURCES[source], 6, 2
+    attempt = with_amap(given, count, workers=workers, ranks=[1, 0, 3, 2, 5, 4], ordered=ordered, durability="sync")
+    in_flight = workers * (2 if ordered else 1)
+    laws = Laws(count=count, again=in_flight, parallel=True)
+    successor = with_for(given, count, durability="sync", result="count")
+    # One that is replaced before it has written anything has started none.
+    replaced_everywhere(attempt, successor, laws, too_many=in_flight, at_once=at_once)
+
+
+def replaced_everywhere(
+    attempt: Callable[[LoopWorld], Any],
+    successor: Callable[[LoopWorld], Any],
+    laws: Laws,
+    *sizes: int,
+    too_many: int,
+    at_once: bool,
+) -> None:
+    """Replace an attempt at every point that it comes to."""
     points, superseded = points_of(attempt), 0
     for at in range(1, points + 1):
-        world = Replacing(at, successor if at_once else None)
+        world = Replacing(at, successor if at_once else None, *sizes)
         try:
             attempt(world)
         except SupersededError:
@@ -243,6 +279,6 @@ def test_a_replaced_attempt_stops_and_its_successor_is_complete(
         if not at_once:
             successor(world)
         too_late = [note.number for note in world.of_the_dead() if note.what == "delivered"]
-        assert len(too_late) <= AFTERWARDS[durability], f"replaced at point {at}, and was given {too_late}"
-        laws_of(durability, count).check(world.of_the_living())
+        assert len(too_late) <= too_many, f"replaced at point {at}, and was given {too_late}"
+        laws.check(world.of_the_living())
     assert superseded == points - 1, "all but the one whose last write was let in"

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from datetime import timedelta
 from functools import partial
+from math import prod
 from typing import Any
 
 import pytest
@@ -214,8 +215,7 @@ def test_each_pair_of_loops_in_loops_is_delivered_within_the_bound(
 ) -> None:
     world = LoopWorld(*sizes)
     run_until_done(world, go(*sizes, durability=durability), ways)
-    count = sizes[0] * sizes[1] * (sizes[2] if len(sizes) > 2 else 1)
-    Laws(count=count, again=IN_HAND[durability]).check(world.diary)
+    Laws(count=prod(sizes), again=IN_HAND[durability]).check(world.diary)
 
 
 # --- several at a time ------------------------------------------------------------------------------------------
