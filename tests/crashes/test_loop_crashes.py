@@ -60,9 +60,7 @@ def laws_of(durability: str, count: int = COUNT, **options: Any) -> Laws:
 @pytest.mark.parametrize("source", IN_PLACE)
 def test_no_element_is_lost_and_none_comes_again_beyond_the_bound(source: str, durability: str) -> None:
     pairs = 10_000 if source in {"range", "rows of tokens"} else 60
-    report = explored(
-        with_for(SOURCES[source], COUNT, durability=durability), laws_of(durability), max_pairs=pairs
-    )
+    report = explored(with_for(SOURCES[source], COUNT, durability=durability), laws_of(durability), max_pairs=pairs)
     assert len(report.points) >= 12
     assert report.pairs > 40
 
@@ -128,9 +126,7 @@ def test_an_amap_loses_nothing_in_any_order(
     workers: int,
     ordered: bool,  # noqa: FBT001
 ) -> None:
-    attempt = with_amap(
-        SOURCES["tokens"], 4, workers=workers, ranks=ranks, ordered=ordered, durability="sync"
-    )
+    attempt = with_amap(SOURCES["tokens"], 4, workers=workers, ranks=ranks, ordered=ordered, durability="sync")
     in_flight = workers * (2 if ordered else 1)
     report = explored(attempt, Laws(count=4, again=in_flight, parallel=True), max_pairs=30)
     assert report.pairs > 20
@@ -147,7 +143,8 @@ def test_a_map_with_one_worker_is_as_any_loop(source: str, durability: str) -> N
 @pytest.mark.parametrize("source", ["range", "generator", "tokens", "rows of tokens", "files", "function"])
 def test_what_one_way_of_going_through_left_with_holes_another_way_finishes(source: str) -> None:
     """The first attempt finishes 3, 2, 1, 0, 4, so that there are holes."""
-    given, sync = SOURCES[source], {"durability": "sync"}
+    given = SOURCES[source]
+    sync: Any = {"durability": "sync"}
     ways = [
         with_amap(given, 5, workers=4, ranks=[3, 2, 1, 0, 4], **sync),
         with_async_for(given, 5, result="count", **sync),
@@ -156,7 +153,7 @@ def test_what_one_way_of_going_through_left_with_holes_another_way_finishes(sour
         with_amap(given, 5, workers=2, ranks=[1, 0, 3, 2, 4], ordered=True, **sync),
     ]
     laws = Laws(count=5, again=5, parallel=True)
-    holes = set()
+    holes = set[Any]()
 
     def some_had_holes(outcome: Outcome[LoopWorld]) -> None:
         holes.update(note.kept for note in outcome.world.diary if note.kept != frozenset(range(len(note.kept))))
@@ -234,7 +231,9 @@ def test_a_replaced_attempt_stops_and_its_successor_is_complete(
 ) -> None:
     given, count = SOURCES[source], COUNT + 2
     attempt, successor = (way(given, count, durability=durability) for way in (go, with_for))
-    replaced_everywhere(attempt, successor, laws_of(durability, count), too_many=AFTERWARDS[durability], at_once=at_once)
+    replaced_everywhere(
+        attempt, successor, laws_of(durability, count), too_many=AFTERWARDS[durability], at_once=at_once
+    )
 
 
 @pytest.mark.parametrize("at_once", [True, False], ids=["at once", "afterwards"])

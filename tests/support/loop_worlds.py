@@ -138,7 +138,9 @@ def run_until_done(
     return Tries(attempt=attempt, most=12, retry_on=retry_on, forked=False).run(world)
 
 
-def numbers_done(level: Mapping[str, Any], below: Sequence[int] = (), ids: Mapping[str, int] = MappingProxyType({})) -> Iterator[int]:
+def numbers_done(
+    level: Mapping[str, Any], below: Sequence[int] = (), ids: Mapping[str, int] = MappingProxyType({})
+) -> Iterator[int]:
     """The numbers of the elements that are done, by what the store has of a loop and those inside it.
 
     Args:
@@ -489,7 +491,13 @@ def level_of(count: int, level: int, within: Any, **options: Any) -> Checkpoint[
 
 
 def with_map(
-    given: Given, count: int, *, workers: int, ordered: bool = False, work: Callable[[int], object] = int, **options: Any
+    given: Given,
+    count: int,
+    *,
+    workers: int,
+    ordered: bool = False,
+    work: Callable[[int], object] = int,
+    **options: Any,
 ) -> Callable[[LoopWorld], Any]:
     """An attempt that goes through the loop with `map`. `work` gets the number of the element."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import timedelta
 from functools import partial
@@ -26,7 +26,6 @@ from loop_worlds import (
     Turns,
     at_every_ack,
     check_at_most_once,
-    files,
     keyset,
     nested,
     nested_awaited,
@@ -49,8 +48,10 @@ from airflow_resume.errors import SourceChangedError, StalledError, SupersededEr
 from airflow_resume.loops import Batches, CursorToken, Files, Keyset, Page, Skip, TimeSlice, TimeSlices
 from airflow_resume.loops.sources import as_source
 from airflow_resume.store import AirflowStore, MemoryStore
-from airflow_resume.testing import FakeClock, FakeTaskStore, task_context
+from airflow_resume.testing import FakeClock, FakeTaskStore, explore_crashes, task_context
 from airflow_resume.testing.errors import NeverSucceededError
+from airflow_resume.testing.oracles import each_effect_at_least_once, same_result
+from airflow_resume.testing.outcome import Outcome
 
 IN_HAND = {"sync": 1, "async": 1, "exit": None}
 durabilities = st.sampled_from(["sync", "async", "exit"])
@@ -59,6 +60,22 @@ failures = st.sets(st.tuples(st.integers(1, 4), st.integers(0, 8)), max_size=5)
 
 
 # --- one after the other ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("durability", ["sync", "async", "exit"])
+@pytest.mark.parametrize("source", ["list", "rows of tokens"])
+def test_every_single_crash_is_survived(source: str, durability: str) -> None:
+    def law(outcome: Outcome[LoopWorld]) -> None:
+        Laws(count=3, again=IN_HAND[durability]).check(outcome.world.diary)
+
+    report = explore_crashes(
+        with_for(SOURCES[source], 3, durability=durability),
+        oracle=[each_effect_at_least_once, law, same_result],
+        world=LoopWorld,
+        double=False,  # tests/crashes has more, and the refusals
+        kinds=["crash", "reply_lost"],
+    )
+    assert report.ways > len(report.points) >= 12
 
 
 @given(
@@ -71,7 +88,13 @@ failures = st.sets(st.tuples(st.integers(1, 4), st.integers(0, 8)), max_size=5)
 )
 @settings(max_examples=150, deadline=None)
 def test_no_element_is_lost_and_none_comes_again_beyond_the_bound(
-    source: str, count: int, ways: Any, broken: Any, durability: str, awaited: bool  # noqa: FBT001
+    *,
+    source: str,
+    count: int,
+    ways: Any,
+    broken: Any,
+    durability: str,
+    awaited: bool,
 ) -> None:
     row = SOURCES[source]
     count, go = max(count, row.least), with_async_for if awaited or row.awaited else with_for
@@ -97,7 +120,10 @@ def test_an_attempt_that_fails_keeps_all_that_it_finished(source: str, go: Calla
 @given(source=st.sampled_from(sorted(SOURCES)), count=st.integers(1, 9), ways=crashes, awaited=st.booleans())
 @settings(max_examples=60, deadline=None)
 def test_at_most_once_never_delivers_twice_and_loses_one_in_a_crash(
-    source: str, count: int, ways: Any, awaited: bool  # noqa: FBT001
+    source: str,
+    count: int,
+    ways: Any,
+    awaited: bool,  # noqa: FBT001
 ) -> None:
     row, world = SOURCES[source], LoopWorld()
     go = with_async_for if awaited or row.awaited else with_for
@@ -238,13 +264,11 @@ def in_flight(workers: int, ordered: bool) -> int:  # noqa: FBT001
 )
 @settings(max_examples=50, deadline=None)
 def test_a_map_loses_nothing_in_whatever_order_its_threads_end(
-    source: str, ranks: list[int], how: tuple[int, bool], ways: Any, broken: Any, durability: str
+    *, source: str, ranks: list[int], how: tuple[int, bool], ways: Any, broken: Any, durability: str
 ) -> None:
     workers, ordered = how
     gate, world = Gate(ranks, together=workers), LoopWorld(broken=broken)
-    attempt = with_map(
-        SOURCES[source], 8, workers=workers, ordered=ordered, work=gate.wait, durability=durability
-    )
+    attempt = with_map(SOURCES[source], 8, workers=workers, ordered=ordered, work=gate.wait, durability=durability)
     assert run_until_done(world, attempt, ways, (BrokenError,)) == 8
     Laws(count=8, again=in_flight(*how) if durability == "sync" else None, parallel=True).check(world.diary)
 
@@ -259,13 +283,11 @@ def test_a_map_loses_nothing_in_whatever_order_its_threads_end(
 )
 @settings(max_examples=100, deadline=None)
 def test_an_amap_loses_nothing_in_whatever_order_its_tasks_end(
-    source: str, ranks: list[int], how: tuple[int, bool], ways: Any, broken: Any, durability: str
+    *, source: str, ranks: list[int], how: tuple[int, bool], ways: Any, broken: Any, durability: str
 ) -> None:
     workers, ordered = how
     world = LoopWorld(broken=broken)
-    attempt = with_amap(
-        SOURCES[source], 8, workers=workers, ordered=ordered, ranks=ranks, durability=durability
-    )
+    attempt = with_amap(SOURCES[source], 8, workers=workers, ordered=ordered, ranks=ranks, durability=durability)
     assert run_until_done(world, attempt, ways, (BrokenError,)) == 8
     Laws(count=8, again=in_flight(*how) if durability == "sync" else None, parallel=True).check(world.diary)
 
@@ -277,9 +299,7 @@ def test_a_map_that_fails_keeps_all_that_it_handed_out(
 ) -> None:
     workers, ordered = how
     world = LoopWorld(broken={(1, number)})
-    attempt = with_amap(
-        SOURCES["range"], 8, workers=workers, ordered=ordered, ranks=ranks, durability=durability
-    )
+    attempt = with_amap(SOURCES["range"], 8, workers=workers, ordered=ordered, ranks=ranks, durability=durability)
     with suppress(BrokenError):
         attempt(world)
     finished = {note.number for note in world.diary if note.what == "finished"}
@@ -319,15 +339,13 @@ ways_through = st.one_of(
     st.just(lambda row: with_for(row, 8, durability="sync", result="count")),
     st.just(lambda row: with_async_for(row, 8, durability="sync", result="count")),
     st.builds(
-        lambda ranks, how: lambda row: with_amap(
-            row, 8, workers=how[0], ordered=how[1], ranks=ranks, durability="sync"
+        lambda ranks, how: (
+            lambda row: with_amap(row, 8, workers=how[0], ordered=how[1], ranks=ranks, durability="sync")
         ),
         st.permutations(range(8)),
         in_parallel,
     ),
-    st.builds(
-        lambda how: lambda row: with_map(row, 8, workers=how[0], ordered=how[1], durability="sync"), in_parallel
-    ),
+    st.builds(lambda how: lambda row: with_map(row, 8, workers=how[0], ordered=how[1], durability="sync"), in_parallel),
 )
 
 
