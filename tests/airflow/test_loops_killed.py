@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -120,7 +121,7 @@ def test_a_time_out_in_a_store_call_hands_no_key_the_value_of_another(shared_sta
     interrupted = run.lines("interrupted")
     in_store_calls = sum("airflow_resume.channel.result" in line.element for line in interrupted)
     attempts = run.delivered().attempts
-    resumed = [[before[-1], after[0]] for before, after in zip(attempts, attempts[1:], strict=False)]
+    resumed = [[before[-1], after[0]] for before, after in pairwise(attempts)]
     say(run, time_outs=len(interrupted), of_them_in_store_calls=in_store_calls, last_and_first=resumed)
     assert len(interrupted) >= timeouts
     assert in_store_calls >= 1

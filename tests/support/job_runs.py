@@ -5,8 +5,9 @@ from __future__ import annotations
 import sqlite3
 from dataclasses import dataclass
 
-from stage import Hold, Stage
 from task_runs import PATIENCE, TaskRun
+
+from stage import Hold, Stage
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from typing import Any
 from task_runs import TaskRun
 
 Json = Any
+LOOP_DAGS = Path(__file__).with_name("loop_dags")
 
 
 @dataclass(frozen=True)
@@ -59,12 +60,17 @@ class LoopRun(TaskRun):
         return self.stage.airflow.database.with_name(f"{self.run_id}.diary{index}")
 
     def lines(self, loop: str = "loop") -> list[Line]:
-        found = map(json.loads, self.diary.read_text().splitlines()) if self.diary.exists() else []
+        found = map(json.loads, self._text().splitlines())
         return [
             Line(element=each.pop("element"), try_number=each.pop("try"), at=each.pop("at"), more=each)
             for each in found
             if each["loop"] == loop
         ]
+
+    def _text(self) -> str:
+        """The lines that are complete."""
+        text = self.diary.read_text() if self.diary.exists() else ""
+        return text[: text.rfind("\n") + 1]
 
     def delivered(self, loop: str = "loop") -> Delivered:
         attempts: dict[int, list[Json]] = {}

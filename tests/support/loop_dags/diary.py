@@ -10,6 +10,7 @@ import json
 import os
 import time
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +53,7 @@ class Diary:
         """The same on an event loop."""
         self.write(loop, element, **more)
         let_go = self._holding(loop, element)
-        while not let_go():
+        while not let_go():  # noqa: ASYNC110  it is another process that makes the file
             await asyncio.sleep(GLANCE)
 
     def _holding(self, loop: str, element: Any) -> Callable[[], bool]:
@@ -65,3 +66,12 @@ class Diary:
         except FileExistsError:  # an earlier attempt stayed here
             return lambda: True
         return Path(f"{self.path}.go{number}").exists
+
+
+def options(diary: Diary) -> dict[str, Any]:
+    """How the test wants the loops to be kept."""
+    seconds = {name: diary.conf[name] for name in ("interval", "max_uncommitted") if name in diary.conf}
+    return {
+        "durability": diary.conf.get("durability", "async"),
+        **{name: timedelta(seconds=value) for name, value in seconds.items()},
+    }

@@ -12,20 +12,11 @@ from typing import Any
 
 from airflow.sdk import DAG, BaseOperator, get_current_context, task
 from airflow.sdk.exceptions import AirflowTaskTimeout
+from diary import Diary, options  # type: ignore[import-not-found]
 
 from airflow_resume import checkpoint
-from diary import Diary  # type: ignore[import-not-found]
 
 RETRIES: dict[str, Any] = {"retries": 8, "retry_delay": timedelta(seconds=1)}
-
-
-def options(diary: Any) -> dict[str, Any]:
-    """How the test wants the loops to be kept."""
-    seconds = {name: diary.conf[name] for name in ("interval", "max_uncommitted") if name in diary.conf}
-    return {
-        "durability": diary.conf.get("durability", "async"),
-        **{name: timedelta(seconds=value) for name, value in seconds.items()},
-    }
 
 
 def go_through(diary: Any, name: str) -> int:
