@@ -130,6 +130,26 @@ class RepeatedTokenError(LoopError, AirflowFailException):
     """The source answered with the token it was asked with: the loop would never end."""
 
 
+class TokenExpiredError(LoopError, AirflowFailException):
+    """temporary"""
+
+
+class PositionExpiredError(LoopError, AirflowFailException):
+    """The saved position is older than the source keeps positions."""
+
+
+class StalledError(LoopError, AirflowFailException):
+    """Attempts died at the same element, one after the other."""
+
+
+class UnackedError(LoopError):
+    """The loop was left with elements that were delivered and never acked, so it is not done."""
+
+
+class LoopStoppedError(LoopError):
+    """The task was told to stop, and stopped between two elements. What is done is saved; a retry goes on."""
+
+
 # --- watermarks -----------------------------------------------------------------------------------------------
 
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 import logging
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from itertools import pairwise
 from typing import Any
@@ -60,7 +61,12 @@ SOURCES: dict[str, Callable[[int], Any]] = {
 
 def at_every_ack(loop: Checkpoint[Any]) -> Checkpoint[Any]:
     """In `"async"`, write at every ack: with an interval of 0 and a clock that stands still, every one is due."""
-    loop._monotonic = lambda: 0.0
+    return on_clock(loop, lambda: 0.0)
+
+
+def on_clock(loop: Checkpoint[Any], monotonic: Callable[[], float]) -> Checkpoint[Any]:
+    """The loop, with a clock of the test's."""
+    loop._run.plan = replace(loop._run.plan, monotonic=monotonic)
     return loop
 
 
@@ -80,7 +86,7 @@ def try_of(world: CrashWorld) -> TaskAttempt:
 def delivering(make_source: Callable[[int], Any], count: int, **options: Any) -> Callable[[CrashWorld], int]:
     def attempt(world: CrashWorld) -> int:
         context = try_of(world).context
-        loop = at_every_ack(checkpoint(make_source(count), name="l", context=context, **options))
+        loop = at_every_ack(checkpoint(make_source(count), name="l", max_stalls=None, context=context, **options))
         for element in loop:
             loop.state["sum"] = loop.state.get("sum", 0) + number_of(element)
             with world.effect(f"load {number_of(element)}"):
@@ -147,7 +153,9 @@ def test_the_state_is_that_of_the_elements_before_the_position(ways: dict[int, C
     """`state` and position are one write, so a sum kept in the state counts every element once."""
 
     def attempt(world: CrashWorld) -> int:
-        with checkpoint(range(6), name="l", durability="sync", context=try_of(world).context) as loop:
+        with checkpoint(
+            range(6), name="l", durability="sync", max_stalls=None, context=try_of(world).context
+        ) as loop:
             for number in loop:
                 loop.state["sum"] = loop.state.get("sum", 0) + number
                 with world.effect(f"load {number}"):
@@ -280,7 +288,7 @@ def test_sync_writes_once_an_element() -> None:
 def test_async_writes_at_most_once_an_interval() -> None:
     store, seconds = FakeTaskStore(), iter(range(10_000))
     loop = checkpoint(range(100), name="l", interval=timedelta(seconds=40), context={"task_state_store": store})
-    loop._monotonic = lambda: float(next(seconds))
+    on_clock(loop, lambda: float(next(seconds)))
     for _ in loop:
         pass
     assert 3 <= calls(store)["set"] <= 8
@@ -332,7 +340,7 @@ def test_a_change_is_named_and_follows_the_policy(caplog: pytest.LogCaptureFixtu
     assert rest(third, fingerprint=changed, on_change="resume") == [3, 4, 5]
     with caplog.at_level(logging.INFO):
         assert rest(third.retry(), pages(2)) == [Page([0], "0b1"), Page([1])]
-    assert "start over, as the source changed (source, bucket, day)" in caplog.text
+    assert "started over, as the source changed (source, bucket, day)" in caplog.text
 
 
 def test_a_record_that_cannot_be_read_is_an_error_or_a_new_start() -> None:
@@ -356,7 +364,7 @@ def test_the_log_says_where_the_loop_goes_on(caplog: pytest.LogCaptureFixture) -
     first = half_done()
     with caplog.at_level(logging.INFO):
         rest(first.retry())
-    assert "try 2: resume; 3 of 6 elements done" in caplog.text
+    assert "resumed at element 4 of 6, try 2, 0 skipped" in caplog.text
 
 
 # --- old attempts, stores that are away -----------------------------------------------------------------------
@@ -547,7 +555,7 @@ def test_a_store_that_is_slow_never_has_more_than_max_uncommitted_waiting() -> N
             super().set(key, value)
 
     loop = checkpoint(range(300), name="l", max_uncommitted=timedelta(seconds=30), store=Slow())
-    loop._monotonic = lambda: seconds[0]
+    on_clock(loop, lambda: seconds[0])
     for _ in loop:
         seconds[0] += 1
     assert max(later - earlier for earlier, later in pairwise(at)) <= 30 + 5 + 1

@@ -2,58 +2,96 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timezone
-from typing import Any
+from datetime import datetime, timedelta, timezone
+from typing import Any, Literal
 
 import pytest
 
-from airflow_resume.attempt import Epoch
-from airflow_resume.loops.opening import Definition, Opening, decide_opening
-from airflow_resume.loops.record import LoopRecord, Opened
-
-NOW = datetime(2026, 1, 1, tzinfo=timezone.utc)
-BEFORE, CLEARED, PERHAPS = Epoch(max_tries=3), Epoch(max_tries=4, clear_number=1), Epoch(max_tries=3, clear_number=1)
-SAME, OTHER_KIND, OTHER_QUERY = (
-    Definition(kind="batches", fp={"query": "a"}),
-    Definition(kind="cursor_token", fp={"query": "a"}),
-    Definition(kind="batches", fp={"query": "b"}),
+from airflow_resume.attempt import Cleared, Epoch
+from airflow_resume.loops.opening import (
+    Definition,
+    Left,
+    Opening,
+    OpeningPolicy,
+    decide_opening,
+    facts_of,
+    stalls_of,
 )
+from airflow_resume.loops.record import Level, LoopRecord, Opened
+
+NO, PERHAPS, YES = Cleared
+NOW = datetime(2026, 1, 1, tzinfo=timezone.utc)
+HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 
 
-def record(*, done: bool) -> LoopRecord:
-    at = Opened(try_number=1, epoch=BEFORE)
-    return LoopRecord(key="k", kind="batches", fp={"query": "a"}, pos=5, n=5, done=done, at=at, t0=NOW, ts=NOW)
-
-
-HALF, DONE = record(done=False), record(done=True)
-
-TABLE: dict[str, tuple[LoopRecord | None, Epoch, Definition, str, str, Opening]] = {
-    "first": (None, BEFORE, SAME, "restart", "restart", Opening.START),
-    "retry": (HALF, BEFORE, SAME, "restart", "restart", Opening.RESUME),
-    "retry, done": (DONE, BEFORE, SAME, "restart", "restart", Opening.NOTHING_LEFT),
-    "cleared": (HALF, CLEARED, SAME, "restart", "restart", Opening.RESTART_CLEARED),
-    "cleared, done": (DONE, CLEARED, SAME, "restart", "restart", Opening.RESTART_CLEARED),
-    "cleared, wants to resume": (HALF, CLEARED, SAME, "resume", "restart", Opening.RESUME),
-    "cleared, done, wants to resume": (DONE, CLEARED, SAME, "resume", "restart", Opening.NOTHING_LEFT),
-    "perhaps cleared": (HALF, PERHAPS, SAME, "restart", "restart", Opening.RESUME),
-    "changed": (HALF, BEFORE, OTHER_QUERY, "restart", "restart", Opening.RESTART_CHANGED),
-    "changed, fail": (HALF, BEFORE, OTHER_QUERY, "restart", "fail", Opening.FAIL_CHANGED),
-    "changed, resume": (HALF, BEFORE, OTHER_QUERY, "restart", "resume", Opening.RESUME),
-    "changed, done": (DONE, BEFORE, OTHER_QUERY, "restart", "restart", Opening.RESTART_CHANGED),
-    "another kind": (HALF, BEFORE, OTHER_KIND, "restart", "restart", Opening.RESTART_CHANGED),
-    "another kind, resume": (HALF, BEFORE, OTHER_KIND, "restart", "resume", Opening.FAIL_CHANGED),
-    "cleared and changed, fail": (HALF, CLEARED, OTHER_KIND, "restart", "fail", Opening.RESTART_CLEARED),
+TABLE: dict[str, tuple[Left | Literal["nothing", "unreadable"], dict[str, Any], Opening]] = {
+    "first": ("nothing", {}, Opening.START),
+    "retry": (Left(), {}, Opening.RESUME),
+    "retry, done": (Left(done=True), {}, Opening.NOTHING_LEFT),
+    "cleared": (Left(cleared=YES), {}, Opening.RESTART_CLEARED),
+    "cleared, done": (Left(cleared=YES, done=True), {}, Opening.RESTART_CLEARED),
+    "cleared, resume": (Left(cleared=YES), {"on_clear": "resume"}, Opening.RESUME),
+    "cleared, done, resume": (Left(cleared=YES, done=True), {"on_clear": "resume"}, Opening.NOTHING_LEFT),
+    "perhaps cleared": (Left(cleared=PERHAPS), {}, Opening.RESUME),
+    "changed": (Left(changes=["query"]), {}, Opening.RESTART_CHANGED),
+    "changed, fail": (Left(changes=["query"]), {"on_change": "fail"}, Opening.FAIL_CHANGED),
+    "changed, resume": (Left(changes=["query"]), {"on_change": "resume"}, Opening.RESUME),
+    "changed, done": (Left(changes=["query"], done=True), {}, Opening.RESTART_CHANGED),
+    "another kind": (Left(same_kind=False), {}, Opening.RESTART_CHANGED),
+    "another kind, resume": (Left(same_kind=False), {"on_change": "resume"}, Opening.FAIL_CHANGED),
+    "cleared and changed, fail": (Left(cleared=YES, changes=["a"]), {"on_change": "fail"}, Opening.RESTART_CLEARED),
+    "unreadable": ("unreadable", {}, Opening.FAIL_UNREADABLE),
+    "unreadable, restart": ("unreadable", {"on_unreadable": "restart"}, Opening.RESTART_UNREADABLE),
+    "old": (Left(age=DAY), {"max_age": HOUR}, Opening.RESTART_EXPIRED),
+    "old, fail": (Left(age=DAY), {"max_age": HOUR, "on_expired": "fail"}, Opening.FAIL_EXPIRED),
+    "old, done": (Left(age=DAY, done=True), {"max_age": HOUR}, Opening.NOTHING_LEFT),
+    "old enough": (Left(age=HOUR), {"max_age": HOUR}, Opening.RESUME),
+    "two died": (Left(stalls=2), {}, Opening.RESUME),
+    "three died": (Left(stalls=3), {}, Opening.FAIL_STALLED),
+    "three died, skip": (Left(stalls=3), {"skip_stalled": True}, Opening.SKIP_STALLED),
+    "three died, no limit": (Left(stalls=3), {"max_stalls": None}, Opening.RESUME),
+    "three died, old": (Left(stalls=3, age=DAY), {"max_age": HOUR}, Opening.RESTART_EXPIRED),
 }
 
 
 @pytest.mark.parametrize("row", TABLE)
 def test_opening(row: str) -> None:
-    found, epoch, definition, on_clear, on_change, expected = TABLE[row]
-    policies: dict[str, Any] = {"on_clear": on_clear, "on_change": on_change}
-    print(f"{row:35} -> {expected.value}")
-    assert decide_opening(found, epoch=epoch, definition=definition, **policies) is expected
+    left, policy, expected = TABLE[row]
+    print(f"{row:30} -> {expected.value}")
+    assert decide_opening(left, OpeningPolicy(**policy)) is expected
+
+
+def test_every_decision_is_in_the_table() -> None:
+    assert {expected for *_, expected in TABLE.values()} == set(Opening)
+
+
+# --- the facts ------------------------------------------------------------------------------------------------
+
+BEFORE, CLEARED = Epoch(max_tries=3), Epoch(max_tries=4, clear_number=1)
+
+
+def record(**update: Any) -> LoopRecord:
+    """Opened at element 5, and no further."""
+    at = Opened(try_number=1, epoch=BEFORE)
+    record = LoopRecord(key="k", kind="batches", fp={"query": "a"}, pos=5, n=5, at=at, t0=NOW, ts=NOW)
+    opened = record.model_copy(update={"at": at.model_copy(update={"where": record.where(), "stalls": 1})})
+    return opened.model_copy(update=update)
+
+
+def test_an_attempt_that_came_no_further_and_said_nothing_counts_as_a_stall() -> None:
+    opened = record()
+    assert stalls_of(opened, BEFORE) == 2
+    assert stalls_of(opened, CLEARED) == 0
+    assert stalls_of(record(pos=6, n=6), BEFORE) == 0
+    assert stalls_of(record(at=opened.at.model_copy(update={"left": True})), BEFORE) == 0
+
+
+def test_an_inner_loop_that_came_further_is_no_stall_of_the_outer_one() -> None:
+    assert stalls_of(record(inner={"i": Level(kind="batches", pos=1, n=1)}), BEFORE) == 0
 
 
 def test_the_changed_fields_are_named() -> None:
-    assert OTHER_QUERY.changes(HALF) == ["query"]
-    assert OTHER_KIND.changes(HALF) == ["source"]
+    other = Definition(kind="cursor_token", fp={"query": "b", "size": "c"})
+    facts = facts_of(record(), epoch=BEFORE, definition=other, changes=["the listing shrank"], now=NOW + HOUR)
+    assert facts.changes == ["source", "query", "size", "the listing shrank"]
+    assert (facts.same_kind, facts.age, facts.cleared) == (False, HOUR, NO)

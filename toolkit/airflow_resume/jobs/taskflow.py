@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from airflow.sdk.exceptions import AirflowTaskTimeout
 
-from airflow_resume.attempt import AnyContext, current_context
-from airflow_resume.errors import NoStateStoreError
+from airflow_resume.attempt import AnyContext
 from airflow_resume.jobs.policy import ResumePolicy
 from airflow_resume.jobs.protocol import Jobs, JobsWithResult
 from airflow_resume.jobs.run import JobRun
+from airflow_resume.killed import told_of_kill
 from airflow_resume.store import StateStore
 
 if TYPE_CHECKING:
@@ -77,48 +77,12 @@ def run_job(
         return run.run()
 
 
-class _OnKill:
-    """What a task that runs jobs does when it is killed, before its own `on_kill`."""
-
-    def __init__(self, own: Callable[[], None]) -> None:
-        self._own = own
-        self.runs: list[JobRun] = []
-
-    def __call__(self) -> None:
-        for run in list(self.runs):
-            run.killed()
-        self._own()
-
-
 @contextmanager
 def cancelled_on_kill(run: JobRun, context: AnyContext | None) -> Iterator[None]:
-    """While the block runs, Airflow's `on_kill` of the task reaches the job.
-
-    A `@task` function has no `on_kill` that could be written down, so it is put on the task object of this process.
-    """
-    task = _running_task(context)
-    if task is None:
-        yield
-        return
-    hook = vars(task).get("on_kill")
-    if not isinstance(hook, _OnKill):
-        hook = _OnKill(task.on_kill)
-        object.__setattr__(task, "on_kill", hook)
-    hook.runs.append(run)
-    try:
-        yield
-    except AirflowTaskTimeout:  # Airflow calls on_kill only when this block is left already
-        run.killed()
-        raise
-    finally:
-        hook.runs.remove(run)
-
-
-def _running_task(context: AnyContext | None) -> Any:
-    """The task object whose `on_kill` Airflow calls; None outside a task."""
-    try:
-        ti = (current_context() if context is None else context).get("ti")
-    except NoStateStoreError:
-        return None
-    task = getattr(ti, "task", None)
-    return task if hasattr(task, "on_kill") else None
+    """While the block runs, Airflow's `on_kill` of the task reaches the job."""
+    with told_of_kill(run.killed, context):
+        try:
+            yield
+        except AirflowTaskTimeout:  # Airflow calls on_kill only when this block is left already
+            run.killed()
+            raise

@@ -1,381 +1,266 @@
-"""`checkpoint`: the loop itself.
-
-Theory of operation. An element is *delivered* when it is yielded, *acked* when the consumer asks for the next one,
-and *committed* when a store write that contains the position after it has returned: committed <= acked <= delivered,
-always. A body that is left by `break`, `return` or an exception never acks its element. One write opens the loop (the
-claim, which is refused when another attempt has replaced this one), one write finishes it, and between them the
-durability decides. In `"async"` the newest acked position is handed to the channel's thread at most once an interval,
-so the loop does not wait; whatever was acked is flushed when the loop is left, in whichever way.
-"""
+"""`checkpoint`, and the loop object it makes: a thin face over `LoopRun` and the ways of going through it."""
 
 from __future__ import annotations
 
-import logging
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import timedelta
+from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from airflow_resume import values
-from airflow_resume.arguments import check_choice, check_duration
-from airflow_resume.attempt import AnyContext, Attempt, utc_now
-from airflow_resume.channel import LatestWriter
-from airflow_resume.errors import LoopError, StoreUnavailableError, SupersededError, UnreadableRecordError
-from airflow_resume.loops.opening import Definition, OnChange, OnClear, Opening, change_error, decide_opening
-from airflow_resume.loops.record import KEY_PREFIX, LoopRecord, Opened
-from airflow_resume.loops.sources import Source, as_source
-from airflow_resume.record import Slot
-from airflow_resume.store import StateStore, channel_of, open_task_store
+from airflow_resume.attempt import AnyContext
+from airflow_resume.channel import off_the_loop
+from airflow_resume.errors import LoopError
+from airflow_resume.loops.each import Each
+from airflow_resume.loops.opening import OnChange, OnClear, OnUnreadable, OpeningPolicy
+from airflow_resume.loops.parallel import amapped, mapped
+from airflow_resume.loops.plan import Ack, Delivery, Durability, Keeping, OnStoreError, Plan
+from airflow_resume.loops.run import Element, LoopRun
+from airflow_resume.loops.sequence import adelivered, delivered
+from airflow_resume.loops.skip import Skip
+from airflow_resume.loops.source import Source
+from airflow_resume.loops.sources import as_source
+from airflow_resume.store import StateStore
 
 if TYPE_CHECKING:
-    from pydantic import JsonValue
+    from typing_extensions import Self
 
 T = TypeVar("T")
-
-log = logging.getLogger(__name__)
-
-Durability = Literal["async", "sync", "exit"]
-OnUnreadable = Literal["fail", "restart"]
-OnStoreError = Literal["raise", "continue"]
-
-BUSY_SHARE = 0.05
-"""At most this share of the loop's time may be spent writing in `"async"`."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Options:
-    """How a loop is kept; see `checkpoint`."""
-
-    durability: Durability = "async"
-    interval: timedelta = timedelta(seconds=1)
-    max_uncommitted: timedelta = timedelta(seconds=30)
-    on_clear: OnClear = "restart"
-    on_change: OnChange = "restart"
-    on_unreadable: OnUnreadable = "fail"
-    on_store_error: OnStoreError = "raise"
-
-    def __post_init__(self) -> None:
-        check_choice("durability", self.durability, Durability)
-        check_choice("on_clear", self.on_clear, OnClear)
-        check_choice("on_change", self.on_change, OnChange)
-        check_choice("on_unreadable", self.on_unreadable, OnUnreadable)
-        check_choice("on_store_error", self.on_store_error, OnStoreError)
-        check_duration("interval", self.interval)
-        check_duration("max_uncommitted", self.max_uncommitted)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Element:
-    """The element in hand.
-
-    Args:
-        id: 32 hexadecimal digits, the same in every attempt: the key for a sink that can overwrite.
-        number: how many elements were done before it, in all attempts.
-    """
-
-    id: str
-    number: int
+R = TypeVar("R")
 
 
 def checkpoint(
-    source: Source[T] | Iterable[T],
+    source: Source[T] | Iterable[T] | AsyncIterable[T] | Callable[[Any], Any],
     *,
     name: str,
+    each: bool = False,
     durability: Durability = "async",
     interval: timedelta = timedelta(seconds=1),
     max_uncommitted: timedelta = timedelta(seconds=30),
+    delivery: Delivery = "at_least_once",
+    ack: Ack = "each",
     fingerprint: Mapping[str, object] | None = None,
+    skip: Skip | None = None,
+    max_stalls: int | None = 3,
     on_clear: OnClear = "restart",
     on_change: OnChange = "restart",
     on_unreadable: OnUnreadable = "fail",
     on_store_error: OnStoreError = "raise",
+    within: Checkpoint[Any] | None = None,
     context: AnyContext | None = None,
     store: StateStore | None = None,
-) -> Checkpoint[T]:
+) -> Checkpoint[Any]:
     """Loop over `source`; on a retry, start at the first element whose body had not finished.
 
     Validates at the call and touches nothing before the first element is asked for. No element is ever skipped. After
-    a crash, what was acked since the last write and the element in hand are delivered again.
+    a crash, what was acked since the last write and the element in hand are delivered again. When the task is told to
+    stop (a deploy), the loop saves and raises `LoopStoppedError` between two elements, so that a retry goes on.
 
     Args:
-        source: a source of `airflow_resume.loops`, or an iterable that is the same in every attempt.
+        source: a source of `airflow_resume.loops`, an iterable that is the same in every attempt, an object with
+            `state_dict` and `load_state_dict`, or a function `resume(position)` that yields pairs of an element and
+            the position after it.
         name: of the loop, unique in the task.
+        each: deliver the items of pages (or lists) one by one.
         durability: `"async"` (default) writes in the background, at most once an `interval` and never more than 5 % of
             the time; `"sync"` before the next element is delivered; `"exit"` only when the loop is left.
         interval: between two writes in `"async"`; 1 s by default.
         max_uncommitted: when the store has not taken a write for this long the loop waits for it; 30 s by default.
+        delivery: `"at_least_once"` (default), or `"at_most_once"`: the position is written before each element is
+            delivered, so that what was in hand at a crash is not delivered again.
+        ack: `"each"` (default): asking for the next element acks the one before. `"manual"`: `ack()` does, for all
+            that were delivered so far.
         fingerprint: what else the positions depend on (a bucket, a query): a change follows `on_change`. Only short
             hashes are stored.
+        skip: elements that may be passed over, in the body by `with loop.skipping():`, in `map` by themselves.
+        max_stalls: when so many attempts in a row died at one element without a word, the loop fails without a retry
+            (or passes over it, `Skip(stalled=True)`); None for no limit.
         on_clear: `"restart"` (default: a cleared task does its work again) or `"resume"`.
         on_change: of the source or the fingerprint: `"restart"` (default), `"fail"` or `"resume"`.
         on_unreadable: a record that cannot be read: `"fail"` (default) or `"restart"`.
         on_store_error: the store is away for longer than a minute: `"raise"` (default) or `"continue"` uncommitted.
+        within: the loop in whose body this one runs; both are kept in one record, whose choices are the outer one's.
         context: of the task; by default that of the running one.
         store: used instead of the task's, for scripts and tests.
 
     Returns:
-        An iterable, once; also a context manager, which gives `.state` and `.element` a place to be used.
+        An iterable, once, also for `async for`; also a context manager, which gives `.state` and `.element` a place to
+        be used.
 
     Raises:
         InvalidKeyError, TypeError, ValueError: at once, for arguments that cannot work.
-        NoStateStoreError, SourceChangedError, UnreadableRecordError: at the first element, with nothing touched.
+        NoStateStoreError, SourceChangedError, UnreadableRecordError, StalledError: at the first element, with nothing
+            touched.
         SupersededError: another attempt has replaced this one; no further element is delivered.
+        LoopStoppedError: the task was told to stop.
     """
-    return Checkpoint(
-        as_source(source),
-        key=values.make_key(KEY_PREFIX, name),
-        options=Options(
-            durability=durability,
-            interval=interval,
-            max_uncommitted=max_uncommitted,
+    found: Source[Any] = as_source(source)
+    if each:
+        found = Each(found)
+    plan = Plan(
+        name=name,
+        source=found,
+        fingerprint=fingerprint or {},
+        policy=OpeningPolicy(
             on_clear=on_clear,
             on_change=on_change,
             on_unreadable=on_unreadable,
-            on_store_error=on_store_error,
+            max_stalls=max_stalls,
+            skip_stalled=skip is not None and skip.stalled,
+            on_expired=found.on_expired,
+            max_age=found.max_age,
         ),
-        fingerprint=fingerprint or {},
-        context=context,
-        store=store,
+        keeping=Keeping(
+            durability=durability,
+            interval=interval,
+            max_uncommitted=max_uncommitted,
+            on_store_error=on_store_error,
+            context=context,
+            store=store,
+        ),
+        delivery=delivery,
+        ack=ack,
+        skip=skip,
     )
+    return Checkpoint(plan, within)
 
 
 class Checkpoint(Generic[T]):
     """A loop that remembers how far it has come. Made by `checkpoint`."""
 
-    def __init__(
-        self,
-        source: Source[T],
-        *,
-        key: str,
-        options: Options,
-        fingerprint: Mapping[str, object],
-        context: AnyContext | None = None,
-        store: StateStore | None = None,
-        monotonic: Callable[[], float] = time.monotonic,
-        now: Callable[[], datetime] = utc_now,
-    ) -> None:
-        self._source = source
-        self._key = key
-        self._options = options
-        self._definition = Definition(kind=source.kind, fp=values.fingerprints({**source.definition(), **fingerprint}))
-        self._context, self._given_store = context, store
-        self._monotonic, self._now = monotonic, now
-        self._iterated = self._managed = self._closed = False
-        self._opened: tuple[Slot[LoopRecord], LatestWriter[LoopRecord], Attempt] | None = None
-        self._dirty = False
-        self._due = 0.0
-        self._position: JsonValue = None
-        self._count = 0
-        self._acked_state: dict[str, JsonValue] = {}
-        self.done = False
-        """Whether the source was exhausted, in this attempt or before."""
-        self.state: dict[str, Any] = {}
-        """Yours: JSON that is saved in the same write as the position."""
+    def __init__(self, plan: Plan[T], within: Checkpoint[Any] | None = None) -> None:
+        if within is not None and (chosen := plan.keeping.chosen()):
+            raise ValueError(
+                f"{', '.join(chosen)} cannot be chosen for {plan.name!r}, as it is kept in the record of the loop around"
+                f" it: choose it there"
+            )
+        self._run = LoopRun(plan, None if within is None else within._run)
+        self._iterated = False
 
-    # --- what a user touches ----------------------------------------------------------------------------------
+    # --- iterating --------------------------------------------------------------------------------------------
 
-    def __enter__(self) -> Checkpoint[T]:
-        self._managed = True
-        self._open()
+    def __iter__(self) -> Iterator[T]:
+        return delivered(self._first_iteration())
+
+    def __aiter__(self) -> AsyncIterator[T]:
+        return adelivered(self._first_iteration(awaited=True))
+
+    def map(self, fn: Callable[[T], R], *, workers: int, ordered: bool = False) -> Iterator[R]:
+        """What `fn` returns for each element, worked out in threads; iterate it to the end.
+
+        An element counts as done when its result was handed out and the next one is asked for.
+
+        Args:
+            fn: called in a thread, with the element.
+            workers: how many at a time.
+            ordered: hand out results in the order of the elements, not as they come.
+        """
+        return mapped(self._first_map(fn, workers), fn, workers=workers, ordered=ordered)
+
+    def amap(self, fn: Callable[[T], Awaitable[R]], *, workers: int, ordered: bool = False) -> AsyncIterator[R]:
+        """The same with `async for`, in tasks of the event loop; `fn` is a coroutine function."""
+        return amapped(self._first_map(fn, workers, awaited=True), fn, workers=workers, ordered=ordered)
+
+    def ack(self) -> None:
+        """All elements delivered so far are done (`ack="manual"`). In `async for` it is saved at the next element.
+
+        Raises:
+            LoopError: the loop acks by itself.
+        """
+        run = self._run
+        run.ack_delivered()
+        if not run.awaited:
+            run.flush_if_wanted()
+        if run.exhausted and not run.managed:
+            run.close(None)
+
+    @contextmanager
+    def skipping(self) -> Iterator[None]:
+        """Around the body: an error that `skip=` allows passes over the element, and undoes what it did to `state`.
+
+        Raises:
+            LoopError: the loop has no `skip=`.
+        """
+        if self._run.plan.skip is None:
+            raise LoopError(f"The loop {self._run.plan.name!r} skips nothing: give it skip=Skip(on=(ValueError,))")
+        try:
+            yield
+        except Exception as error:
+            if not self._run.may_skip(error):
+                raise
+            self._run.fail_in_hand(error)
+
+    # --- with -------------------------------------------------------------------------------------------------
+
+    def __enter__(self) -> Self:
+        self._run.managed = True
+        self._run.open()
         return self
 
     def __exit__(
         self, _kind: type[BaseException] | None, error: BaseException | None, _traceback: TracebackType | None
     ) -> None:
-        self._close(error)
+        self._run.close(error)
 
-    def __iter__(self) -> Iterator[T]:
-        if self._iterated:
-            raise LoopError(f"The loop {self._key!r} was iterated already; make another one with checkpoint(...)")
-        self._iterated = True
-        return self._deliver()
+    async def __aenter__(self) -> Self:
+        self._run.managed = self._run.awaited = True
+        await off_the_loop(self._run.open)
+        return self
+
+    async def __aexit__(
+        self, _kind: type[BaseException] | None, error: BaseException | None, _traceback: TracebackType | None
+    ) -> None:
+        await off_the_loop(partial(self._run.close, error))
+
+    # --- what there is to see ---------------------------------------------------------------------------------
+
+    @property
+    def state(self) -> dict[str, Any]:
+        """Yours: JSON (and what `values.encode` knows) that is saved in the same write as the position."""
+        return self._run.ledger.state
+
+    @state.setter
+    def state(self, state: dict[str, Any]) -> None:
+        self._run.ledger.state = state
 
     @property
     def element(self) -> Element:
-        """The element in hand."""
-        scope = self._attempt.scope.identity()
-        return Element(id=values.fingerprint([*scope, self._key, self._position], length=32), number=self._count)
-
-    # --- the loop ---------------------------------------------------------------------------------------------
-
-    def _deliver(self) -> Iterator[T]:
-        self._open()
-        try:
-            if not self.done:
-                for element, after in self._source.elements(self._position):
-                    yield element
-                    self._ack(after)
-                self._finish()
-        except BaseException as error:
-            # `break` and `return` end the generator here; a `with` around it has an end of its own, where a write
-            # that fails can still be raised.
-            if not (self._managed and isinstance(error, GeneratorExit)):
-                self._close(error)
-            raise
-        self._close(None)
-
-    def _ack(self, after: JsonValue) -> None:
-        """The consumer came back, so the body has finished."""
-        if self._writer.failure is not None:
-            self._guarded(self._writer.raise_failure)
-        if self.state or self._acked_state:
-            self._acked_state = self._encoded_state()
-        self._position = after
-        self._count += 1
-        self._dirty = True
-        if self._options.durability == "sync":
-            self._flush()
-        elif self._options.durability == "async" and self._monotonic() >= self._due:
-            self._write_soon()
-
-    def _encoded_state(self) -> dict[str, JsonValue]:
-        """The state as it is saved, and a copy: what the next body does to it is not acked yet."""
-        encoded = {key: values.encode(value) for key, value in self.state.items()}
-        values.check(encoded, at=f"{self._key}.state")
-        values.check_size(f"{self._key}.state", encoded)
-        return encoded
-
-    def _write_soon(self) -> None:
-        self._writer.offer(self._acked())
-        now = self._monotonic()
-        if now - self._writer.written_at > self._options.max_uncommitted.total_seconds():
-            self._guarded(self._writer.flush)
-        pause = max(self._options.interval.total_seconds(), self._writer.write_seconds / BUSY_SHARE)
-        self._due = now + min(pause, self._options.max_uncommitted.total_seconds())
-
-    def _finish(self) -> None:
-        self.done = True
-        self._dirty = True
-        self._flush()
-        log.info("The loop %r is done: %d elements", self._key, self._count)
-
-    def _flush(self) -> None:
-        self._guarded(self._write_now)
-
-    def _write_now(self) -> None:
-        self._writer.offer(self._acked())
-        self._writer.flush()
-        self._dirty = False
-
-    def _guarded(self, write: Callable[[], None]) -> None:
-        """A store that is away may be borne by policy; a refused write never is."""
-        try:
-            write()
-        except StoreUnavailableError:
-            if self._options.on_store_error == "raise":
-                raise
-            log.warning("The position of %r could not be written; going on", self._key, exc_info=True)
-
-    def _close(self, error: BaseException | None) -> None:
-        """Save what is acked. A write that fails here is logged, and never takes the place of the body's error."""
-        if self._closed or self._opened is None:
-            return
-        self._closed = True
-        if error is not None:
-            self._attempt.give_back(self._key)
-        if isinstance(error, SupersededError):
-            return
-        try:
-            self._guarded(self._writer.flush)
-            if self._dirty:
-                self._flush()
-        except Exception as failure:
-            if error is None:
-                raise
-            if failure is not error:
-                log.error("The position of %r could not be saved: %r", self._key, failure)  # noqa: TRY400
-
-    # --- opening ----------------------------------------------------------------------------------------------
-
-    def _open(self) -> None:
-        """Read, check, and claim by a write before anything is delivered."""
-        if self._opened is not None:
-            return
-        store, attempt = open_task_store(self._context, self._given_store)
-        slot = Slot(store, self._key, LoopRecord)
-        found = self._read(slot)
-        opening = decide_opening(
-            found,
-            epoch=attempt.epoch,
-            definition=self._definition,
-            on_clear=self._options.on_clear,
-            on_change=self._options.on_change,
-        )
-        if found is not None and opening is Opening.FAIL_CHANGED:
-            raise change_error(found, self._definition)
-        record = self._claimed(found, opening, attempt)
-        with attempt.using(self._key):
-            slot.write(record)
-        self._record = record
-        self._position, self._count, self.done = record.pos, record.n, record.done
-        self._acked_state = record.state
-        self.state = {key: values.decode(value) for key, value in record.state.items()}
-        self._opened = (slot, LatestWriter(channel_of(store), slot.write, self._monotonic), attempt)
-        self._due = self._monotonic() + self._options.interval.total_seconds()
-        self._say(opening, found)
-
-    def _read(self, slot: Slot[LoopRecord]) -> LoopRecord | None:
-        try:
-            return slot.read()
-        except UnreadableRecordError:
-            if self._options.on_unreadable == "fail":
-                raise
-            log.warning("Starting over, as the record of %r cannot be read", self._key, exc_info=True)
-            return None
-
-    def _claimed(self, found: LoopRecord | None, opening: Opening, attempt: Attempt) -> LoopRecord:
-        now = self._now()
-        opens = 1 if found is None else found.at.opens + 1
-        fresh: dict[str, Any] = {
-            "kind": self._definition.kind,
-            "fp": self._definition.fp,
-            "total": self._source.total(),
-            "at": Opened(try_number=attempt.try_number, epoch=attempt.epoch, opens=opens),
-            "ts": now,
-        }
-        if found is None:
-            return LoopRecord(key=self._key, t0=now, **fresh)
-        if not opening.keeps_position:
-            fresh |= {"pos": None, "done": False, "n": 0, "state": {}, "skipped": 0, "t0": now}
-        return found.model_copy(update=fresh)
-
-    def _say(self, opening: Opening, found: LoopRecord | None) -> None:
-        of_total = "" if self._record.total is None else f" of {self._record.total}"
-        changed = f" ({', '.join(self._definition.changes(found))})" if found and "changed" in opening.value else ""
-        log.info(
-            "The loop %r, try %d: %s%s; %d%s elements done",
-            self._key,
-            self._attempt.try_number,
-            opening.value,
-            changed,
-            self._count,
-            of_total,
-        )
-
-    def _acked(self) -> LoopRecord:
-        """The record of all that is acked."""
-        return self._record.model_copy(
-            update={
-                "pos": self._position,
-                "n": self._count,
-                "state": self._acked_state,
-                "done": self.done,
-                "ts": self._now(),
-            }
-        )
+        """The element in hand; in the function of a `map`, the one it was called with."""
+        return self._run.element()
 
     @property
-    def _writer(self) -> LatestWriter[LoopRecord]:
-        return self._parts[1]
+    def done(self) -> bool:
+        """Whether the source was exhausted, in this attempt or before."""
+        return self._run.is_open and self._run.ledger.done
 
     @property
-    def _attempt(self) -> Attempt:
-        return self._parts[2]
+    def count(self) -> int:
+        """Elements done, in all attempts."""
+        return self._run.ledger.count
 
     @property
-    def _parts(self) -> tuple[Slot[LoopRecord], LatestWriter[LoopRecord], Attempt]:
-        if self._opened is None:
-            raise LoopError(f"The loop {self._key!r} is not open yet: iterate it, or use it in a `with` statement")
-        return self._opened
+    def skipped(self) -> int:
+        """Elements passed over, in all attempts."""
+        return self._run.ledger.skipped
+
+    # --- parts ------------------------------------------------------------------------------------------------
+
+    def _first_iteration(self, *, awaited: bool = False) -> LoopRun[T]:
+        run = self._run
+        if self._iterated:
+            raise LoopError(f"The loop {run.plan.name!r} was iterated already; make another one with checkpoint(...)")
+        if awaited and run.plan.ack == "manual" and not run.managed:
+            raise LoopError(f"The loop {run.plan.name!r}: ack='manual' on an event loop needs `async with`")
+        self._iterated = True
+        run.awaited = awaited
+        return run
+
+    def _first_map(self, fn: object, workers: int, *, awaited: bool = False) -> LoopRun[T]:
+        if not callable(fn):
+            raise TypeError(f"map() needs a function, not {type(fn).__name__}")
+        if workers < 1:
+            raise ValueError(f"workers={workers} must be at least 1")
+        if self._run.plan.ack == "manual":
+            raise ValueError("ack='manual' means nothing to map(): each element is done when its result was taken")
+        return self._first_iteration(awaited=awaited)

@@ -2,32 +2,119 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from enum import Enum
 from typing import Literal
 
+from airflow_resume.arguments import check_choice
 from airflow_resume.attempt import Cleared, Epoch
-from airflow_resume.errors import SourceChangedError
-from airflow_resume.loops.record import LoopRecord
+from airflow_resume.errors import LoopError, PositionExpiredError, SourceChangedError, StalledError
+from airflow_resume.loops.record import Level, LoopRecord
+from airflow_resume.loops.source import OnExpired
 
 OnClear = Literal["restart", "resume"]
 OnChange = Literal["restart", "fail", "resume"]
+OnUnreadable = Literal["fail", "restart"]
 
 
 class Opening(str, Enum):
     """What to do. The value is how the log names it."""
 
-    START = "start"
-    RESUME = "resume"
-    RESTART_CLEARED = "start over, as the task was cleared"
-    RESTART_CHANGED = "start over, as the source changed"
+    START = "started"
+    RESUME = "resumed"
+    RESTART_CLEARED = "started over, as the task was cleared"
+    RESTART_CHANGED = "started over, as the source changed"
+    RESTART_EXPIRED = "started over, as the saved position is too old"
+    RESTART_UNREADABLE = "started over, as the record cannot be read"
+    SKIP_STALLED = "resumed behind an element at which attempts died"
     FAIL_CHANGED = "fail, as the source changed"
+    FAIL_EXPIRED = "fail, as the saved position is too old"
+    FAIL_UNREADABLE = "fail, as the record cannot be read"
+    FAIL_STALLED = "fail, as attempts died at the same element"
     NOTHING_LEFT = "nothing left to do"
 
     @property
     def keeps_position(self) -> bool:
         """Whether the saved position counts."""
-        return self in {Opening.RESUME, Opening.NOTHING_LEFT}
+        return self in {Opening.RESUME, Opening.SKIP_STALLED, Opening.NOTHING_LEFT}
+
+    @property
+    def fails(self) -> bool:
+        """Whether nothing is touched and an error is raised."""
+        return self.name.startswith("FAIL")
+
+
+@dataclass(frozen=True, kw_only=True)
+class OpeningPolicy:
+    """What a user chose for the opening; see `checkpoint`."""
+
+    on_clear: OnClear = "restart"
+    on_change: OnChange = "restart"
+    on_unreadable: OnUnreadable = "fail"
+    max_stalls: int | None = 3
+    skip_stalled: bool = False
+    on_expired: OnExpired = "restart"
+    max_age: timedelta | None = None
+
+    def __post_init__(self) -> None:
+        check_choice("on_clear", self.on_clear, OnClear)
+        check_choice("on_change", self.on_change, OnChange)
+        check_choice("on_unreadable", self.on_unreadable, OnUnreadable)
+        if self.max_stalls is not None and self.max_stalls < 1:
+            raise ValueError(f"max_stalls={self.max_stalls} must be at least 1, or None for no limit")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Left:
+    """What an earlier attempt left, as far as the decision needs it.
+
+    Args:
+        cleared: whether the task was cleared since.
+        same_kind: whether the source is of the same kind.
+        changes: what else about the source is not as it was.
+        age: of the saved position.
+        stalls: how many attempts in a row died at it.
+        done: nothing is left to do.
+    """
+
+    cleared: Cleared = Cleared.NO
+    same_kind: bool = True
+    changes: Sequence[str] = ()
+    age: timedelta = timedelta(0)
+    stalls: int = 0
+    done: bool = False
+
+
+def decide_opening(left: Left | Literal["nothing", "unreadable"], policy: OpeningPolicy) -> Opening:
+    """What to do with what an earlier attempt left."""
+    if left == "nothing":
+        return Opening.START
+    if left == "unreadable":
+        return Opening.RESTART_UNREADABLE if policy.on_unreadable == "restart" else Opening.FAIL_UNREADABLE
+    if policy.on_clear == "restart" and left.cleared is Cleared.YES:
+        return Opening.RESTART_CLEARED
+    if left.changes or not left.same_kind:
+        if policy.on_change == "restart":
+            return Opening.RESTART_CHANGED
+        # No policy can make one kind of position mean something in another kind of source.
+        if policy.on_change == "fail" or not left.same_kind:
+            return Opening.FAIL_CHANGED
+    if left.done:
+        return Opening.NOTHING_LEFT
+    return _decide_going_on(left, policy)
+
+
+def _decide_going_on(left: Left, policy: OpeningPolicy) -> Opening:
+    if policy.max_age is not None and left.age > policy.max_age:
+        return Opening.RESTART_EXPIRED if policy.on_expired == "restart" else Opening.FAIL_EXPIRED
+    if policy.max_stalls is not None and left.stalls >= policy.max_stalls:
+        return Opening.SKIP_STALLED if policy.skip_stalled else Opening.FAIL_STALLED
+    return Opening.RESUME
+
+
+# --- the facts ------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,34 +124,63 @@ class Definition:
     kind: str
     fp: dict[str, str]
 
-    def changes(self, record: LoopRecord) -> list[str]:
-        """The names of the fields in which the record's definition differs."""
-        names = sorted(self.fp.keys() | record.fp.keys())
-        changed = [name for name in names if self.fp.get(name) != record.fp.get(name)]
-        return changed if self.kind == record.kind else ["source", *changed]
+    def changes(self, level: Level) -> list[str]:
+        """The names of the fields in which what was saved differs."""
+        names = sorted(self.fp.keys() | level.fp.keys())
+        return [name for name in names if self.fp.get(name) != level.fp.get(name)]
 
 
-def decide_opening(
-    record: LoopRecord | None, *, epoch: Epoch, definition: Definition, on_clear: OnClear, on_change: OnChange
-) -> Opening:
-    """What to do with the record that an earlier attempt left (None: there is none)."""
-    if record is None:
-        return Opening.START
-    if on_clear == "restart" and epoch.cleared_since(record.at.epoch) is Cleared.YES:
-        return Opening.RESTART_CLEARED
-    if definition.changes(record):
-        if on_change == "restart":
-            return Opening.RESTART_CHANGED
-        # No policy can make one kind of position mean something in another kind of source.
-        if on_change == "fail" or definition.kind != record.kind:
-            return Opening.FAIL_CHANGED
-    return Opening.NOTHING_LEFT if record.done else Opening.RESUME
+def stalls_of(record: LoopRecord, epoch: Epoch) -> int:
+    """How many attempts in a row died at the saved position; a clear is somebody's wish to try again."""
+    came_further, cleared = record.where() != record.at.where, epoch.cleared_since(record.at.epoch) is Cleared.YES
+    if came_further or cleared or record.at.left:
+        return 0
+    return record.at.stalls + 1
 
 
-def change_error(record: LoopRecord, definition: Definition) -> SourceChangedError:
-    """What `FAIL_CHANGED` raises."""
+def facts_of(record: LoopRecord, *, epoch: Epoch, definition: Definition, changes: Sequence[str], now: datetime) -> Left:
+    """The facts about the outermost loop."""
+    level = inner_facts_of(record, definition=definition, changes=changes)
+    return Left(
+        cleared=epoch.cleared_since(record.at.epoch),
+        same_kind=level.same_kind,
+        changes=level.changes,
+        age=now - record.ts,
+        stalls=stalls_of(record, epoch),
+        done=level.done,
+    )
+
+
+def inner_facts_of(level: Level, *, definition: Definition, changes: Sequence[str]) -> Left:
+    """The facts about a loop inside another, which was neither cleared nor opened by itself."""
+    same_kind = definition.kind == level.kind
+    return Left(
+        same_kind=same_kind,
+        changes=[*([] if same_kind else ["source"]), *definition.changes(level), *changes],
+        done=level.done,
+    )
+
+
+# --- what is raised -------------------------------------------------------------------------------------------
+
+_REMEDY = "Nothing was touched."
+
+
+def opening_error(opening: Opening, place: str, level: Level, left: Left) -> LoopError:
+    """What a decision to fail is raised as."""
+    stands = f"The loop {place!r} stands at {level.pos!r}"
+    if opening is Opening.FAIL_EXPIRED:
+        return PositionExpiredError(
+            f"{stands}, a position saved {left.age} ago, and the source keeps none for so long. {_REMEDY} Clear the task"
+            f" to start over (on_expired='restart' does that by itself)."
+        )
+    if opening is Opening.FAIL_STALLED:
+        return StalledError(
+            f"{stands}, and the last {left.stalls} attempts died there without a word, as of a lack of memory or a"
+            f" crash in a library. {_REMEDY} See what is special about this element; skip=Skip(stalled=True) passes over"
+            f" it, and max_stalls=None tries for ever."
+        )
     return SourceChangedError(
-        f"The loop {record.key!r} stands at {record.pos!r}, and since that was saved there changed:"
-        f" {', '.join(definition.changes(record))}. Nothing was touched. Put it back, or clear the task to start over"
-        f" (on_change='restart' does that by itself)."
+        f"{stands}, and since that was saved there changed: {', '.join(left.changes)}. {_REMEDY} Put it back, or clear"
+        f" the task to start over (on_change='restart' does that by itself)."
     )

@@ -6,6 +6,7 @@ from datetime import datetime
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
+from airflow_resume import values
 from airflow_resume.attempt import Epoch
 from airflow_resume.record import Record
 
@@ -13,37 +14,80 @@ KEY_PREFIX = "resume.loop"
 
 
 class Opened(BaseModel):
-    """The attempt that last opened the loop, and how often it was opened."""
+    """The attempt that last opened the loop, and how the attempts before it fared.
+
+    Args:
+        opens: how often the loop was opened.
+        where: a fingerprint of where it stood, inner loops included.
+        stalls: how many attempts before it died where it stands, without a word.
+        left: it came no further, and left by an exception or a `break`: that is no stall.
+    """
 
     model_config = ConfigDict(defer_build=True, frozen=True, extra="allow", populate_by_name=True)
 
     try_number: int = Field(validation_alias="try", serialization_alias="try")
     epoch: Epoch
     opens: int = 1
+    where: str = ""
     stalls: int = 0
+    left: bool | None = None
 
 
-class LoopRecord(Record):
+class SkippedElement(BaseModel):
+    """An element that was passed over, and why."""
+
+    model_config = ConfigDict(defer_build=True, frozen=True, extra="allow")
+
+    pos: JsonValue = None
+    error: str
+
+
+class Level(BaseModel):
     """How far a loop has come.
 
     Args:
         kind: of the source.
         fp: a short fingerprint of every field that positions depend on.
-        pos: what to do next; None at the start.
+        pos: what to do next.
+        ahead: what is done beyond `pos`, as run lengths: so many elements not done, so many done, and so on.
         done: the source was exhausted.
         n: elements done, in all attempts. `total`: of how many, where known.
         state: the user's own, saved with the position it belongs to.
-        t0, ts: when the loop was first opened, and when this was written.
+        skipped: how many were passed over; `skips`: the newest of them.
+        inner: the loops inside the element at `pos`, by name.
     """
+
+    model_config = ConfigDict(defer_build=True, frozen=True, extra="allow", populate_by_name=True)
 
     kind: str
     fp: dict[str, str] = Field(default_factory=dict)
     pos: JsonValue = None
+    ahead: list[int] | None = None
     done: bool = False
     n: int = 0
     total: int | None = None
     state: dict[str, JsonValue] = Field(default_factory=dict)
     skipped: int = 0
+    skips: list[SkippedElement] | None = None
+    inner: dict[str, Level] | None = None
+
+    def where(self) -> str:
+        """A fingerprint of where the loop stands, and the loops inside it."""
+        inner = {name: level.where() for name, level in (self.inner or {}).items()}
+        return values.fingerprint([self.pos, self.ahead, self.n, inner], length=8)
+
+
+class LoopRecord(Record, Level):
+    """How far the outermost loop has come, and by whom.
+
+    Args:
+        at: who opened it.
+        t0, ts: when the loop was first opened, and when this was written.
+        rate: elements a second in this attempt; `eta`: when the loop will be done, at that rate.
+    """
+
     at: Opened
     t0: datetime
     ts: datetime
+    rate: float | None = None
+    eta: datetime | None = None

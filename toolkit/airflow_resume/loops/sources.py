@@ -15,6 +15,8 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from airflow_resume import values
+from airflow_resume.loops.source import Source
+from airflow_resume.loops.pages import Page
 from airflow_resume.errors import RepeatedTokenError, SourceChangedError
 
 if TYPE_CHECKING:
@@ -26,41 +28,7 @@ T_co = TypeVar("T_co", covariant=True)
 log = logging.getLogger(__name__)
 
 
-class Source(Protocol[T_co]):
-    """Elements in an order that is the same in every attempt."""
-
-    @property
-    def kind(self) -> str:
-        """The name of this kind of source, as it stands in the record."""
-        ...
-
-    def definition(self) -> Mapping[str, object]:
-        """What positions depend on: when one of these differs, a saved position means something else."""
-        ...
-
-    def total(self) -> int | None:
-        """How many elements there are, where that is known beforehand."""
-        ...
-
-    def elements(self, position: JsonValue) -> Iterator[tuple[T_co, JsonValue]]:
-        """The elements from `position` on (None: from the start), each with the position after it."""
-        ...
-
-
-@dataclass(frozen=True)
-class Page(Generic[T_co]):
-    """What a fetch of a paginated API brought.
-
-    Args:
-        items: of this page.
-        next: the token of the next page; None or "" on the last one.
-    """
-
-    items: Sequence[T_co]
-    next: JsonValue = None
-
-
-class CursorToken(Generic[T]):
+class CursorToken(Source[T]):
     """The pages of an API that hands out a token for the next page with every page.
 
     Args:
@@ -78,7 +46,7 @@ class CursorToken(Generic[T]):
         """Tokens stand for themselves."""
         return {}
 
-    def total(self) -> int | None:
+    def total(self, position=None) -> int | None:
         """Unknown: the last page is known by having no next."""
         return None
 
@@ -114,7 +82,7 @@ def _is_end(token: JsonValue) -> bool:
     return token is None or token == ""
 
 
-class Batches(Generic[T]):
+class Batches(Source[T]):
     """The elements of an iterable, one by one (`size=1`, as they are) or in lists of `size`.
 
     A sequence is entered by its index. Any other iterable is gone through from its start, without delivering what
@@ -135,7 +103,7 @@ class Batches(Generic[T]):
         """A position counts elements, so not even the batch size matters."""
         return {}
 
-    def total(self) -> int | None:
+    def total(self, position=None) -> int | None:
         """The number of deliveries, where the length is known."""
         try:
             return -(-len(self._iterable) // self._size)  # type: ignore[arg-type]

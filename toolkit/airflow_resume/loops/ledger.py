@@ -1,0 +1,135 @@
+"""What is acked of one loop, in memory, and as it is written down. Makes no store call."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from airflow_resume import values
+from airflow_resume.errors import NameInUseError
+from airflow_resume.loops.frontier import Frontier
+from airflow_resume.loops.record import Level, SkippedElement
+from airflow_resume.loops.skip import MAX_SKIPS, described
+from airflow_resume.loops.source import Source
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
+
+
+class Ledger:
+    """What is acked of one loop.
+
+    Args:
+        place: what the loop is called in messages.
+        source: knows how much there is.
+        level: as it stands in the record when the loop is opened.
+    """
+
+    def __init__(self, place: str, source: Source[Any], level: Level) -> None:
+        self.place = place
+        self._source = source
+        self._left = level
+        self.frontier = Frontier(level.pos, level.ahead)
+        self.count, self.done = level.n, level.done
+        self.skipped, self._skips = level.skipped, list(level.skips or ())
+        self.state: dict[str, Any] = {}
+        self._acked_state = level.state
+        self._restore_state()
+        self._inner_left = dict(level.inner or {})
+        self._inner: dict[str, Ledger] = {}
+
+    # --- what happens -----------------------------------------------------------------------------------------
+
+    def take(self, after: JsonValue) -> int | None:
+        """The number of the next element of the source; None when an earlier attempt did it."""
+        return self.frontier.take(after)
+
+    def ack(self, number: int, after: JsonValue) -> None:
+        """The body of the element has finished. What was kept about loops inside it goes."""
+        if self.state or self._acked_state:
+            self._acked_state = self._encoded_state()
+        if self._inner or self._inner_left:
+            self._inner, self._inner_left = {}, {}
+        self.frontier.finish(number, after)
+        self.count += 1
+
+    def skip(self, number: int, before: JsonValue, after: JsonValue, error: BaseException | str) -> None:
+        """The element is passed over; what its body did to the state is undone."""
+        self._restore_state()
+        text = error if isinstance(error, str) else described(error)
+        self._skips = [*self._skips, SkippedElement(pos=before, error=text)][-MAX_SKIPS:]
+        self.skipped += 1
+        self.ack(number, after)
+
+    def start_over(self, position: JsonValue) -> None:
+        """Nothing is done any more."""
+        self.frontier = Frontier(position)
+        self.count, self.done, self.skipped, self._skips = 0, False, 0, []
+        self._acked_state, self._inner, self._inner_left = {}, {}, {}
+        self._restore_state()
+
+    # --- loops inside the element in hand ---------------------------------------------------------------------
+
+    def inner_left(self, name: str) -> Level | None:
+        """What an earlier attempt left of the loop `name` inside the element in hand.
+
+        Raises:
+            NameInUseError: there was one of that name inside this element already.
+        """
+        if name in self._inner:
+            raise NameInUseError(
+                f"{name!r} is used twice inside one element of {self.place!r}, and the second loop would take the"
+                f" first one's record for its own. Give each its own name."
+            )
+        return self._inner_left.get(name)
+
+    def enter(self, name: str, inner: Ledger) -> None:
+        """The loop `name` runs inside the element in hand."""
+        self._inner_left.pop(name, None)
+        self._inner[name] = inner
+
+    def leave(self, name: str) -> None:
+        """The loop `name` was left by an error, and may be entered again."""
+        self._inner_left[name] = self._inner.pop(name).level()
+
+    # --- as it is written down --------------------------------------------------------------------------------
+
+    def level(self) -> Level:
+        """All that is acked."""
+        return self._left.model_copy(update=self.fields())
+
+    @property
+    def total(self) -> int | None:
+        """How many elements there are, as far as is known now or was known before."""
+        known = self._source.total(self.frontier.position)
+        return self._left.total if known is None else known
+
+    @property
+    def rows(self) -> int | None:
+        """How many rows the elements before the position have, where the source counts them."""
+        return self._source.rows(self.frontier.position)
+
+    def fields(self) -> dict[str, Any]:
+        """The fields of `level` that change."""
+        inner = {**self._inner_left, **{name: ledger.level() for name, ledger in self._inner.items()}}
+        return {
+            "pos": self.frontier.position,
+            "ahead": self.frontier.ahead(),
+            "done": self.done,
+            "n": self.count,
+            "total": self.total,
+            "state": self._acked_state,
+            "skipped": self.skipped,
+            "skips": self._skips or None,
+            "inner": inner or None,
+        }
+
+    def _encoded_state(self) -> dict[str, JsonValue]:
+        """The state as it is saved, and a copy: what the next body does to it is not acked yet."""
+        encoded = {key: values.encode(value) for key, value in self.state.items()}
+        values.check(encoded, at=f"{self.place}.state")
+        values.check_size(f"{self.place}.state", encoded)
+        return encoded
+
+    def _restore_state(self) -> None:
+        self.state.clear()
+        self.state.update({key: values.decode(value) for key, value in self._acked_state.items()})

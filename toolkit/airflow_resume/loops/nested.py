@@ -1,0 +1,64 @@
+"""The hold on a loop inside an element of another one: a level of the same record, and no store call of its own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from airflow_resume.loops.ledger import Ledger
+from airflow_resume.loops.opening import decide_opening, inner_facts_of, opening_error
+from airflow_resume.loops.plan import Plan
+from airflow_resume.loops.record import Level
+from airflow_resume.loops.session import started_over
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
+
+    from airflow_resume.loops.session import Session
+
+
+class Nested:
+    """Opened when made.
+
+    Args:
+        plan: of the inner loop.
+        outer: the hold on the loop around it.
+        before: the position of the element of the outer loop.
+
+    Raises:
+        NameInUseError: the element has a loop of this name already.
+        LoopError: as the decision has it.
+    """
+
+    def __init__(self, plan: Plan[Any], outer: Session | Nested, before: JsonValue) -> None:
+        self._name, self._outer = plan.name, outer
+        self.attempt, self.keeper = outer.attempt, outer.keeper
+        self.path = [*outer.path, before, plan.name]
+        left = outer.ledger.inner_left(plan.name)
+        position = plan.source.first()
+        level = Level(kind=plan.source.kind, fp=plan.definition.fp, pos=position, total=plan.source.total(position))
+        if left is None:
+            self.opening, self.changes = decide_opening("nothing", plan.policy), ()
+        else:
+            changes = plan.source.changes(left.pos) if left.kind == plan.source.kind else ()
+            facts = inner_facts_of(left, definition=plan.definition, changes=changes)
+            self.opening, self.changes = decide_opening(facts, plan.policy), facts.changes
+            if self.opening.fails:
+                raise opening_error(self.opening, plan.name, left, facts)
+            kept = {"kind": level.kind, "fp": level.fp}
+            level = left.model_copy(update=kept if self.opening.keeps_position else kept | started_over(position))
+        self.ledger = Ledger(f"{outer.ledger.place}/{plan.name}", plan.source, level)
+        outer.ledger.enter(plan.name, self.ledger)
+
+    @property
+    def stop_asked(self) -> bool:
+        """Whether the task was told to stop."""
+        return self._outer.stop_asked
+
+    def finished(self, now: float) -> bool:
+        """The source is exhausted; whether to flush. Nothing is lost if it is not known: the element is not done."""
+        return self.keeper.note(now)
+
+    def close(self, error: BaseException | None) -> None:
+        """Let the loop be entered again after an error. What is acked is written with the outermost loop."""
+        if error is not None:
+            self._outer.ledger.leave(self._name)

@@ -1,0 +1,88 @@
+"""What a user asked for: the arguments of `checkpoint`, checked, and nothing touched yet."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from datetime import datetime, timedelta
+from typing import Generic, Literal, TypeVar
+
+from airflow_resume import values
+from airflow_resume.arguments import check_choice, check_duration
+from airflow_resume.attempt import AnyContext, utc_now
+from airflow_resume.loops.opening import Definition, OpeningPolicy
+from airflow_resume.loops.record import KEY_PREFIX
+from airflow_resume.loops.skip import Skip
+from airflow_resume.loops.source import Source
+from airflow_resume.store import StateStore
+
+T = TypeVar("T")
+
+Durability = Literal["async", "sync", "exit"]
+Delivery = Literal["at_least_once", "at_most_once"]
+Ack = Literal["each", "manual"]
+OnStoreError = Literal["raise", "continue"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Keeping:
+    """When the record is written, and where; see `checkpoint`."""
+
+    durability: Durability = "async"
+    interval: timedelta = timedelta(seconds=1)
+    max_uncommitted: timedelta = timedelta(seconds=30)
+    on_store_error: OnStoreError = "raise"
+    context: AnyContext | None = None
+    store: StateStore | None = None
+
+    def __post_init__(self) -> None:
+        check_choice("durability", self.durability, Durability)
+        check_choice("on_store_error", self.on_store_error, OnStoreError)
+        check_duration("interval", self.interval)
+        check_duration("max_uncommitted", self.max_uncommitted)
+
+    def chosen(self) -> list[str]:
+        """The names of the choices that are not the default."""
+        return [choice.name for choice in fields(self) if getattr(self, choice.name) != choice.default]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan(Generic[T]):
+    """A loop that is to be run."""
+
+    name: str
+    source: Source[T]
+    fingerprint: Mapping[str, object] = field(default_factory=dict)
+    policy: OpeningPolicy = OpeningPolicy()
+    keeping: Keeping = Keeping()
+    delivery: Delivery = "at_least_once"
+    ack: Ack = "each"
+    skip: Skip | None = None
+    monotonic: Callable[[], float] = time.monotonic
+    now: Callable[[], datetime] = utc_now
+
+    def __post_init__(self) -> None:
+        _ = self.key
+        check_choice("delivery", self.delivery, Delivery)
+        check_choice("ack", self.ack, Ack)
+        if self.skip is not None and self.ack == "manual":
+            raise ValueError("skip=Skip(...) needs ack='each': with ack='manual' the body may hold several elements")
+        for name, chosen in (("ack='manual'", self.ack == "manual"), ("skip=Skip(...)", self.skip is not None)):
+            if chosen and self.delivery == "at_most_once":
+                raise ValueError(f"{name} means nothing with delivery='at_most_once': an element is done when delivered")
+
+    @property
+    def key(self) -> str:
+        """Of the record.
+
+        Raises:
+            InvalidKeyError: the name makes none.
+        """
+        return values.make_key(KEY_PREFIX, self.name)
+
+    @property
+    def definition(self) -> Definition:
+        """What positions depend on."""
+        fingerprints = values.fingerprints({**self.source.definition(), **self.fingerprint})
+        return Definition(kind=self.source.kind, fp=fingerprints)

@@ -1,0 +1,337 @@
+"""One loop in one attempt: what happens to an element between its delivery and its ack. Knows no way of iterating.
+
+Theory of operation. An element is *delivered* when it is yielded, *acked* when the consumer asks for the next one (or
+calls `ack`), and *committed* when a store write that contains it has returned: committed <= acked <= delivered, always.
+A body that is left by `break`, `return` or an exception never acks its element. Methods that return whether to flush
+never wait for the store; `open`, `flush` and `close` do, and an event loop calls them in another thread.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from airflow_resume import values
+from airflow_resume.errors import LoopError, LoopStoppedError, TokenExpiredError, UnackedError
+from airflow_resume.loops.ledger import Ledger
+from airflow_resume.loops.nested import Nested
+from airflow_resume.loops.opening import Opening
+from airflow_resume.loops.plan import Plan
+from airflow_resume.loops.progress import Count, Pace
+from airflow_resume.loops.session import Session
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
+
+T = TypeVar("T")
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Element:
+    """The element in hand.
+
+    Args:
+        id: 32 hexadecimal digits, the same in every attempt: the key for a sink that can overwrite.
+        number: how many elements were done before it was delivered, in all attempts.
+    """
+
+    id: str
+    number: int
+
+
+class LoopRun(Generic[T]):
+    """One loop in one attempt.
+
+    Args:
+        plan: what the user asked for.
+        within: the loop around it.
+    """
+
+    def __init__(self, plan: Plan[T], within: LoopRun[Any] | None = None) -> None:
+        self.plan = plan
+        self.managed = False
+        """Whether a `with` statement closes it."""
+        self.awaited = False
+        """Whether it runs on an event loop, which no method may hold up."""
+        self.exhausted = False
+        """Whether the source has no more elements, in this attempt or before."""
+        self._within = within
+        self._hold: Session | Nested | None = None
+        self._closed = self._recovered = self._flush_wanted = False
+        self._pace = Pace(n=0, now=0.0)
+        self._stalled: str | None = None
+        self._number: int | None = None
+        self._before = self._after = None
+        self._failed: Exception | None = None
+        self._unacked: list[tuple[int, JsonValue]] = []
+
+    # --- opening and closing ----------------------------------------------------------------------------------
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it was opened; it may be closed again."""
+        return self._hold is not None
+
+    @property
+    def hold(self) -> Session | Nested:
+        """The hold on the record.
+
+        Raises:
+            LoopError: the loop is not open.
+        """
+        if self._hold is None:
+            raise LoopError(f"The loop {self.plan.name!r} is not open yet: iterate it, or use it in a `with` statement")
+        return self._hold
+
+    @property
+    def ledger(self) -> Ledger:
+        """What is acked."""
+        return self.hold.ledger
+
+    def open(self) -> None:
+        """Read, check and claim, once."""
+        if self.is_open:
+            return
+        self._hold = hold = Session(self.plan) if self._within is None else self._within.nested(self.plan)
+        self.exhausted = hold.ledger.done
+        self._pace = Pace(n=hold.ledger.count, now=self.plan.monotonic())
+        if hold.opening is Opening.SKIP_STALLED:
+            self._stalled = f"{self.plan.policy.max_stalls} attempts died at this element"
+        fresh = hold.opening is Opening.START
+        log.log(self._loudness if fresh else logging.INFO, "Loop %r: %s", self.plan.name, self._opened(hold))
+
+    def nested(self, plan: Plan[Any]) -> Nested:
+        """The hold on a loop inside the element in hand.
+
+        Raises:
+            LoopError: there is no element in hand, or there are several.
+        """
+        if self.plan.delivery == "at_most_once" or self.plan.ack == "manual":
+            raise LoopError(
+                f"The loop {plan.name!r} cannot be within={self.plan.name!r}: a loop around another one acks each"
+                f" element by itself, when its body has finished"
+            )
+        if self._number is None or self._closed:
+            raise LoopError(
+                f"The loop {plan.name!r} is within={self.plan.name!r}, which has no element in hand: use it inside the"
+                f" body of that loop, which may not be a map()."
+            )
+        return Nested(plan, self.hold, self._before)
+
+    def close(self, error: BaseException | None) -> None:
+        """Save what is acked, once.
+
+        Raises:
+            UnackedError: the source is exhausted, and not all was acked.
+        """
+        if self._closed or self._hold is None:
+            return
+        self._closed = True
+        self._hold.close(error)
+        if error is None and self._unacked and self.exhausted:
+            raise UnackedError(
+                f"The loop {self.plan.name!r} delivered everything, but {len(self._unacked)} elements were not acked, so"
+                f" it is not done: call ack() when their work is finished, also after the last one."
+            )
+        if self.ledger.done and error is None:
+            log.log(self._loudness, "Loop %r: done, %s", self.plan.name, self._pace.line(self._count(), self._clock()))
+
+    # --- one element ------------------------------------------------------------------------------------------
+
+    def todo(self) -> Iterator[tuple[T, int, JsonValue, JsonValue]]:
+        """The elements that are not done: each with its number in this open, and the positions before and after it."""
+        before = self.ledger.frontier.position
+        for element, after in self.plan.source.elements(before):
+            number = self._take(before, after)
+            if number is not None:
+                yield element, number, before, after
+            before = after
+
+    async def atodo(self) -> AsyncIterator[tuple[T, int, JsonValue, JsonValue]]:
+        """The same, for `async for`."""
+        before = self.ledger.frontier.position
+        async for element, after in self.plan.source.aelements(before):
+            number = self._take(before, after)
+            if number is not None:
+                yield element, number, before, after
+            before = after
+
+    def _take(self, before: JsonValue, after: JsonValue) -> int | None:
+        """The number of the next element of the source; None when it is passed over."""
+        number = self.ledger.take(after)
+        if number is None or self._stalled is None:
+            return number
+        reason, self._stalled = self._stalled, None
+        self.skip(number, before, after, reason)
+        return None
+
+    def deliver(self, number: int, before: JsonValue, after: JsonValue) -> bool:
+        """The element will be delivered; whether to flush first."""
+        self._number, self._before, self._after = number, before, after
+        if self.plan.ack == "manual":
+            self._unacked.append((number, after))
+        return self.before_work(number, after)
+
+    def take_back(self) -> bool:
+        """The consumer asked for the next element; whether to flush before it gets one."""
+        number, error = self._number, self._failed
+        self._number = self._failed = None
+        if number is None or self.plan.ack == "manual":
+            return self._takes_wanted_flush()
+        if error is not None:
+            return self.skip(number, self._before, self._after, error)
+        return self.after_work(number, self._after)
+
+    def before_work(self, number: int, after: JsonValue) -> bool:
+        """Work on the element will begin; whether to flush first."""
+        if self.plan.delivery == "at_most_once":
+            self.ack(number, after)
+            return True
+        return False
+
+    def after_work(self, number: int, after: JsonValue) -> bool:
+        """The work of the element is finished, and what came of it was taken; whether to flush."""
+        return False if self.plan.delivery == "at_most_once" else self.ack(number, after)
+
+    def ack(self, number: int, after: JsonValue) -> bool:
+        """Count the element as done; whether to flush."""
+        self.ledger.ack(number, after)
+        return self._noted()
+
+    def skip(self, number: int, before: JsonValue, after: JsonValue, error: Exception | str) -> bool:
+        """The element is passed over; whether to flush."""
+        self.ledger.skip(number, before, after, error)
+        log.warning("Loop %r: skipped %s %r: %s", self.plan.name, self.plan.source.noun, before, error)
+        return self._noted()
+
+    def may_skip(self, error: Exception) -> bool:
+        """Whether the policy passes over an element whose work ended with this error."""
+        return self.plan.skip is not None and self.plan.skip.covers(error, skipped=self.ledger.skipped)
+
+    def fail_in_hand(self, error: Exception) -> None:
+        """The element in hand is to be passed over when the next one is asked for."""
+        self._failed = error
+
+    def ack_delivered(self) -> None:
+        """All elements delivered so far are done. `flush_if_wanted` is to be called when the store may be waited for.
+
+        Raises:
+            LoopError: the loop acks by itself.
+        """
+        if self.plan.ack != "manual":
+            raise LoopError(f"The loop {self.plan.name!r} acks every element by itself; ack() needs ack='manual'")
+        for number, after in self._unacked:
+            self.ledger.ack(number, after)
+        self._unacked.clear()
+        must_flush = self._noted()
+        self._flush_wanted = self._finish() if self.exhausted else must_flush
+
+    def flush_if_wanted(self) -> None:
+        """Write what `ack_delivered` acked, if the durability asks for it."""
+        if self._takes_wanted_flush():
+            self.flush()
+
+    def _takes_wanted_flush(self) -> bool:
+        wanted, self._flush_wanted = self._flush_wanted, False
+        return wanted
+
+    @property
+    def waits_for_acks(self) -> bool:
+        """Whether there are delivered elements that only `ack_delivered` will ack."""
+        return bool(self._unacked)
+
+    # --- the whole loop ---------------------------------------------------------------------------------------
+
+    def exhaust(self) -> bool:
+        """The source has no more elements; whether to flush."""
+        self.exhausted = True
+        return False if self._unacked else self._finish()
+
+    def flush(self) -> None:
+        """Write what is acked; when this returns, it is kept."""
+        self.hold.keeper.flush()
+
+    def raise_if_stopped(self) -> None:
+        """Leave the loop between two elements when the task was told to stop.
+
+        Raises:
+            LoopStoppedError: it was.
+        """
+        if self.hold.stop_asked:
+            raise LoopStoppedError(
+                f"The task was told to stop, so the loop {self.plan.name!r} stopped {self._count().opened()}. What is"
+                f" done is saved, and a retry goes on there."
+            )
+
+    @contextmanager
+    def recovering(self) -> Iterator[None]:
+        """Start over, once, when the position turns out to be too old; the loop around this goes through it again."""
+        try:
+            yield
+        except TokenExpiredError as error:
+            if self._recovered or self.plan.source.on_expired == "fail":
+                raise
+            self._recovered = True
+            self._unacked.clear()
+            self.ledger.start_over(self.plan.source.first())
+            self.hold.keeper.touch()
+            log.warning("Loop %r: started over, as the position is too old (%s)", self.plan.name, error)
+
+    def element(self) -> Element:
+        """The element in hand: in a thread or task of a map, its own."""
+        _ = self.hold  # or it is not open
+        here = _in_hand.get()
+        if here is not None and here[0] is self:
+            return self._element(here[1])
+        if self._number is None:
+            raise LoopError(f"The loop {self.plan.name!r} has no element in hand")
+        return self._element(self._before)
+
+    def set_in_hand(self, before: JsonValue) -> None:
+        """In the current context, the element in hand is the one at this position."""
+        _in_hand.set((self, before))
+
+    # --- parts ------------------------------------------------------------------------------------------------
+
+    def _finish(self) -> bool:
+        self.ledger.done = True
+        return self.hold.finished(self._clock())
+
+    def _noted(self) -> bool:
+        now = self._clock()
+        if self._pace.is_line_due(now):
+            log.info("Loop %r: %s", self.plan.name, self._pace.line(self._count(), now))
+        return self.hold.keeper.note(now)
+
+    def _element(self, before: JsonValue) -> Element:
+        return Element(id=values.fingerprint([*self.hold.path, before], length=32), number=self.ledger.count)
+
+    def _count(self) -> Count:
+        ledger = self.ledger
+        return Count(
+            noun=self.plan.source.noun, n=ledger.count, total=ledger.total, rows=ledger.rows, skipped=ledger.skipped
+        )
+
+    def _opened(self, hold: Session | Nested) -> str:
+        """What the decision was, and where that is."""
+        changes = f" ({', '.join(hold.changes)})" if "changed" in hold.opening.value else ""
+        count = self._count()
+        where = f"{count.done()}" if self.exhausted else count.opened()
+        return f"{hold.opening.value}{changes} {where}, try {hold.attempt.try_number}, {count.details()}"
+
+    @property
+    def _loudness(self) -> int:
+        """Inner loops are opened and done too often for a person to read of it."""
+        return logging.INFO if self._within is None else logging.DEBUG
+
+    def _clock(self) -> float:
+        return self.plan.monotonic()
+
+
+_in_hand: ContextVar[tuple[LoopRun[Any], JsonValue] | None] = ContextVar("element_in_hand", default=None)

@@ -1,0 +1,86 @@
+"""A loop one element after the other, with `for` and with `async for`."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from functools import partial
+from typing import TypeVar
+
+from airflow_resume.channel import off_the_loop
+from airflow_resume.loops.run import LoopRun
+
+T = TypeVar("T")
+
+
+def delivered(run: LoopRun[T]) -> Iterator[T]:
+    """The elements that are not done."""
+    with opened(run):
+        while not run.exhausted:
+            with run.recovering():
+                yield from _one_pass(run)
+
+
+def _one_pass(run: LoopRun[T]) -> Iterator[T]:
+    for element, number, before, after in run.todo():
+        if run.deliver(number, before, after):
+            run.flush()
+        yield element
+        if run.take_back():
+            run.flush()
+        run.raise_if_stopped()
+    if run.exhaust():
+        run.flush()
+
+
+async def adelivered(run: LoopRun[T]) -> AsyncIterator[T]:
+    """The same on an event loop, which is never held up by the store."""
+    async with aopened(run):
+        while not run.exhausted:
+            with run.recovering():
+                async for element in _one_apass(run):
+                    yield element
+
+
+async def _one_apass(run: LoopRun[T]) -> AsyncIterator[T]:
+    async for element, number, before, after in run.atodo():
+        if run.deliver(number, before, after):
+            await off_the_loop(run.flush)
+        yield element
+        if run.take_back():
+            await off_the_loop(run.flush)
+        run.raise_if_stopped()
+    if run.exhaust():
+        await off_the_loop(run.flush)
+
+
+@contextmanager
+def opened(run: LoopRun[T]) -> Iterator[None]:
+    """Open the loop, and close it when the block is left.
+
+    `break` and `return` end the generator in here; a `with` statement around it has an end of its own, where a write
+    that fails can still be raised.
+    """
+    run.open()
+    try:
+        yield
+    except BaseException as error:
+        if not (run.managed and isinstance(error, GeneratorExit)):
+            run.close(error)
+        raise
+    if not run.waits_for_acks:
+        run.close(None)
+
+
+@asynccontextmanager
+async def aopened(run: LoopRun[T]) -> AsyncIterator[None]:
+    """The same on an event loop."""
+    await off_the_loop(run.open)
+    try:
+        yield
+    except BaseException as error:
+        if not (run.managed and isinstance(error, GeneratorExit)):
+            await off_the_loop(partial(run.close, error))
+        raise
+    if not run.waits_for_acks:
+        await off_the_loop(partial(run.close, None))

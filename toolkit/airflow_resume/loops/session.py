@@ -1,0 +1,186 @@
+"""The hold of this attempt on the record of an outermost loop: claimed, kept, and given back."""
+
+from __future__ import annotations
+
+import logging
+from contextlib import ExitStack
+from datetime import datetime
+from typing import Any, Literal
+
+from airflow_resume.attempt import Attempt
+from airflow_resume.channel import LatestWriter
+from airflow_resume.errors import SupersededError, UnreadableRecordError
+from airflow_resume.killed import told_of_kill
+from airflow_resume.loops.keeper import Keeper
+from airflow_resume.loops.ledger import Ledger
+from airflow_resume.loops.opening import Left, Opening, decide_opening, facts_of, opening_error
+from airflow_resume.loops.plan import Plan
+from airflow_resume.loops.progress import Pace
+from airflow_resume.loops.record import LoopRecord, Opened
+from airflow_resume.record import Slot
+from airflow_resume.store import channel_of, open_task_store
+
+log = logging.getLogger(__name__)
+
+
+class Session:
+    """Opened when made, by two store calls: read, check, and claim by a write before anything is delivered.
+
+    Raises:
+        LoopError, UnreadableRecordError: as the decision has it; nothing was touched.
+        SupersededError: the claim was refused, so another attempt has replaced this one.
+    """
+
+    def __init__(self, plan: Plan[Any]) -> None:
+        store, self.attempt = open_task_store(plan.keeping.context, plan.keeping.store)
+        self._plan = plan
+        self._slot = Slot(store, plan.key, LoopRecord)
+        found = self._read()
+        left, self.opening = _decided(found, plan, self.attempt)
+        """The decision."""
+        self.changes = left.changes if isinstance(left, Left) else ()
+        """What about the source is not as an earlier attempt had it."""
+        self._record = _claim(found, left, self.opening, plan, self.attempt)
+        with self.attempt.using(plan.key):
+            self._slot.write(self._record)
+        self.ledger = Ledger(plan.key, plan.source, self._record)
+        self.path = [*self.attempt.scope.identity(), plan.key]
+        """What makes the loop unlike any other."""
+        started = plan.monotonic()
+        self._pace = Pace(n=self.ledger.count, now=started)
+        self.keeper = Keeper(
+            plan.name,
+            keeping=plan.keeping,
+            writer=LatestWriter(channel_of(store), self._slot.write, plan.monotonic),
+            record=self._acked,
+            now=started,
+        )
+        self.stop_asked = False
+        """Whether the task was told to stop."""
+        self._at_end = ExitStack()
+        self._at_end.enter_context(told_of_kill(self._ask_to_stop, plan.keeping.context))
+
+    def finished(self, now: float) -> bool:  # noqa: ARG002
+        """The source is exhausted; whether to flush: this write is the one that counts."""
+        self.keeper.touch()
+        return True
+
+    def close(self, error: BaseException | None) -> None:
+        """Save what is acked. A write that fails here is logged, and never takes the place of the loop's own error."""
+        self._at_end.close()
+        if error is not None:
+            self.attempt.give_back(self._plan.key)
+        if isinstance(error, SupersededError):
+            return
+        try:
+            self._note_where_it_was_left()
+            self.keeper.flush_rest()
+        except Exception as failure:
+            if error is None:
+                raise
+            if failure is not error:
+                log.error("The position of the loop %r could not be saved: %r", self._plan.name, failure)  # noqa: TRY400
+
+    def _note_where_it_was_left(self) -> None:
+        """An attempt that came no further and lived to say so was not killed by the element in hand."""
+        at = self._record.at
+        if not self.ledger.done and self.ledger.level().where() == at.where:
+            self._record = self._record.model_copy(update={"at": at.model_copy(update={"left": True})})
+            self.keeper.touch()
+
+    def _ask_to_stop(self) -> None:
+        """Called in a signal handler."""
+        self.stop_asked = True
+
+    def _read(self) -> LoopRecord | UnreadableRecordError | None:
+        try:
+            return self._slot.read()
+        except UnreadableRecordError as error:
+            return error
+
+    def _acked(self) -> LoopRecord:
+        """The record of all that is acked."""
+        ledger, now, seconds = self.ledger, self._plan.now(), self._plan.monotonic()
+        left = None if ledger.done else self._pace.left(ledger.count, ledger.total, seconds)
+        update = {
+            **ledger.fields(),
+            "ts": now,
+            "rate": self._pace.rate(ledger.count, seconds),
+            "eta": None if left is None else (now + left).replace(microsecond=0),
+        }
+        return self._record.model_copy(update=update)
+
+
+def _decided(
+    found: LoopRecord | UnreadableRecordError | None, plan: Plan[Any], attempt: Attempt
+) -> tuple[Left | Literal["nothing", "unreadable"], Opening]:
+    if not isinstance(found, LoopRecord):
+        nothing: Literal["nothing", "unreadable"] = "nothing" if found is None else "unreadable"
+        opening = decide_opening(nothing, plan.policy)
+        if opening.fails and found is not None:
+            raise found
+        if found is not None:
+            log.warning("The record of the loop %r cannot be read: %s", plan.name, found)
+        return nothing, opening
+    left = facts_of(
+        found,
+        epoch=attempt.epoch,
+        definition=plan.definition,
+        changes=plan.source.changes(found.pos) if found.kind == plan.source.kind else (),
+        now=plan.now(),
+    )
+    opening = decide_opening(left, plan.policy)
+    if opening.fails:
+        raise opening_error(opening, plan.name, found, left)
+    return left, opening
+
+
+def _claim(
+    found: LoopRecord | UnreadableRecordError | None,
+    left: Left | Literal["nothing", "unreadable"],
+    opening: Opening,
+    plan: Plan[Any],
+    attempt: Attempt,
+) -> LoopRecord:
+    """The record as it is when this attempt has taken hold of it."""
+    now: datetime = plan.now()
+    known = found if isinstance(found, LoopRecord) else None
+    keeps = known is not None and opening.keeps_position
+    position = known.pos if keeps else plan.source.first()
+    at = Opened(
+        try_number=attempt.try_number,
+        epoch=attempt.epoch,
+        opens=1 if known is None else known.at.opens + 1,
+        stalls=left.stalls if keeps and isinstance(left, Left) else 0,
+    )
+    definition = plan.definition
+    fresh: dict[str, Any] = {
+        "kind": definition.kind,
+        "fp": definition.fp,
+        "total": plan.source.total(position),
+        "at": at,
+        "ts": now,
+        "rate": None,
+        "eta": None,
+    }
+    if known is None:
+        claimed = LoopRecord(key=plan.key, pos=position, t0=now, **fresh)
+    else:
+        total = fresh.pop("total") or known.total
+        over = {} if keeps else {**started_over(position), "t0": now}
+        claimed = known.model_copy(update={**fresh, **over, "total": total})
+    return claimed.model_copy(update={"at": at.model_copy(update={"where": claimed.where()})})
+
+
+def started_over(position: object) -> dict[str, Any]:
+    """The fields of a level at which nothing is done."""
+    return {
+        "pos": position,
+        "ahead": None,
+        "done": False,
+        "n": 0,
+        "state": {},
+        "skipped": 0,
+        "skips": None,
+        "inner": None,
+    }
