@@ -50,7 +50,7 @@ def test_ten_thousand_elements_and_three_kills_lose_none(shared_stage: Stage) ->
     committed = kill_at_each(run, holds=[0, 1, 2])
     assert run.end() == "success"
     delivered, again = run.delivered(), run.delivered().overlaps(range(count))
-    say(run, committed=committed, again=again, again_seconds=[round(each, 2) for each in run.seconds_again()])
+    say(run, committed=committed, again=again)
     resumed_at = [attempt[0] for attempt in delivered.attempts[1:]]
     assert all(saved <= start <= place for saved, start, place in zip(committed, resumed_at, places, strict=True))
     assert committed[-1] > 0
@@ -67,6 +67,7 @@ def test_in_sync_only_the_element_in_hand_is_delivered_again(shared_stage: Stage
     assert committed == [3, 4, 11]
     assert run.delivered().overlaps(range(12)) == [1, 1, 1]
     assert [line.more["number"] for line in run.lines()] == run.elements()
+    assert "resumed at element 12 of 12" in run.log_from(4)
 
 
 # --- several loops --------------------------------------------------------------------------------------------
@@ -183,7 +184,8 @@ def test_a_loop_that_is_told_to_go_stops_at_the_next_element_and_repeats_none(sh
     assert run.end() == "success"
     say(run, delivered=run.delivered().attempts)
     assert run.delivered().attempts == [[0, 1, 2, 3, 4], [5, 6, 7, 8, 9]]
-    assert "LoopStoppedError" in run.log(1)
+    assert "LoopStoppedError: The task was told to stop" in run.log(1)
+    assert "resumed at element 6 of 10" in run.log_from(2)
 
 
 # --- nested, parallel, asynchronous ---------------------------------------------------------------------------

@@ -5,7 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import pairwise
 from random import Random
+from statistics import median
 from typing import Any
 
 from loop_runs import LoopRun
@@ -60,36 +62,50 @@ class FlightsRun(LoopRun):
         starting = sum(opening - kill for kill, opening in zip(kills, openings[1:], strict=True))
         return self.lines("end")[-1].at - openings[0] - starting
 
+    def seconds_thrown_away(self, kills: list[float]) -> list[float]:
+        """For each kill, how long before it the first page was begun that was done again, or not at all."""
+        began_again = [pages[0].element for pages in self.attempts()[1:]]
+        return [kill - self._finished(page - 1, before=kill) for kill, page in zip(kills, began_again, strict=True)]
+
+    def _finished(self, page: int, *, before: float) -> float:
+        """When a page was done for the last time, or the loop opened, before a moment."""
+        lines = [line for line in self.lines() if line.element == page] + self.lines("opening")
+        return max(line.at for line in lines if line.at < before)
+
+    def seconds_of_a_page(self) -> float:
+        """The median."""
+        times = [[line.at for line in attempt] for attempt in self.attempts()]
+        return median(after - before for attempt in times for before, after in pairwise(attempt))
+
 
 @dataclass(frozen=True, kw_only=True)
 class Cost:
-    """What kills cost a loop over all flights.
+    """What kills cost a loop over all flights; pairs of seconds are of the uninterrupted run and of the other.
 
     Args:
         places: the pages at which it was killed.
         audit: of the warehouse.
-        pages_again, seconds_again: for each kill, what was done again.
-        uninterrupted, killed: seconds that the loop took, without the start-up of the retries.
+        pages_again: for each kill, the pages that are in the diary once more.
+        thrown_away: for each kill, the seconds since the first page was begun that had to be done again.
+        seconds: that the loop took, without the start-up of the retries.
+        page: the median of a page, which tells whether the machine was as busy in one run as in the other.
     """
 
     places: list[int]
     audit: dict[str, int]
     pages_again: list[int]
-    seconds_again: list[float]
-    uninterrupted: float
-    killed: float
-
-    @property
-    def ratio(self) -> float:
-        return self.killed / self.uninterrupted
+    thrown_away: list[float]
+    seconds: tuple[float, float]
+    page: tuple[float, float]
 
     def __str__(self) -> str:
-        again = sum(self.seconds_again)
+        (plain, killed), away = self.seconds, sum(self.thrown_away)
         return (
             f"killed at pages {self.places}: {self.audit}, pages again {self.pages_again},"
-            f" seconds again {[round(each, 2) for each in self.seconds_again]}; {self.uninterrupted:.1f} s"
-            f" uninterrupted, {self.killed:.1f} s killed (ratio {self.ratio:.3f}; without what was done again"
-            f" {(self.killed - again) / self.uninterrupted:.3f})"
+            f" seconds thrown away {[round(each, 2) for each in self.thrown_away]};"
+            f" {plain:.1f} s uninterrupted, {killed:.1f} s killed, ratio {killed / plain:.3f}"
+            f" (by what was thrown away {1 + away / plain:.3f}; ms a page: {1000 * self.page[0]:.1f} uninterrupted,"
+            f" {1000 * self.page[1]:.1f} killed)"
         )
 
 
@@ -102,7 +118,8 @@ def cost_of_kills(
         limit: rows of a page.
         latency: seconds that the source takes for a page, besides what it needs.
     """
-    conf |= {"limit": limit, "latency": latency}
+    # Three attempts that are killed within the first second, before a write, are no reason to give up here.
+    conf |= {"limit": limit, "latency": latency, "max_stalls": None}
     plain = FlightsRun.begin(stage, "flights", **conf)
     assert plain.end() == "success"
     pages = -(-ALL_FLIGHTS // limit)
@@ -114,7 +131,7 @@ def cost_of_kills(
         places=places,
         audit=killed.audit("arrivals"),
         pages_again=killed.delivered().overlaps(range(pages)),
-        seconds_again=killed.seconds_again(),
-        uninterrupted=plain.seconds([]),
-        killed=killed.seconds(moments),
+        thrown_away=killed.seconds_thrown_away(moments),
+        seconds=(plain.seconds([]), killed.seconds(moments)),
+        page=(plain.seconds_of_a_page(), killed.seconds_of_a_page()),
     )

@@ -72,11 +72,15 @@ class LoopRun(TaskRun):
         text = self.diary.read_text() if self.diary.exists() else ""
         return text[: text.rfind("\n") + 1]
 
-    def delivered(self, loop: str = "loop") -> Delivered:
-        attempts: dict[int, list[Json]] = {}
+    def attempts(self, loop: str = "loop") -> list[list[Line]]:
+        """The lines of each attempt that came to the loop."""
+        found: dict[int, list[Line]] = {}
         for line in self.lines(loop):
-            attempts.setdefault(line.try_number, []).append(line.element)
-        return Delivered(list(attempts.values()))
+            found.setdefault(line.try_number, []).append(line)
+        return list(found.values())
+
+    def delivered(self, loop: str = "loop") -> Delivered:
+        return Delivered([[line.element for line in attempt] for attempt in self.attempts(loop)])
 
     def elements(self, loop: str = "loop") -> list[Json]:
         return [line.element for line in self.lines(loop)]
@@ -85,16 +89,6 @@ class LoopRun(TaskRun):
         """How many elements the record counts."""
         record = self.state_store().get(f"resume.loop.{loop}")
         return 0 if record is None else int(record["n"])
-
-    def seconds_again(self, loop: str = "loop") -> list[float]:
-        """For each attempt after the first, how long ago the one before it had begun what is delivered again."""
-        attempts: dict[int, list[Line]] = {}
-        for line in self.lines(loop):
-            attempts.setdefault(line.try_number, []).append(line)
-        return [
-            before[-1].at - next((line.at for line in before if line.element == after[0].element), before[-1].at)
-            for before, after in pairwise(attempts.values())
-        ]
 
     # --- what is waited for and done --------------------------------------------------------------------------
 

@@ -73,5 +73,6 @@ def options(diary: Diary) -> dict[str, Any]:
     seconds = {name: diary.conf[name] for name in ("interval", "max_uncommitted") if name in diary.conf}
     return {
         "durability": diary.conf.get("durability", "async"),
+        "max_stalls": diary.conf.get("max_stalls", 3),
         **{name: timedelta(seconds=value) for name, value in seconds.items()},
     }

@@ -153,9 +153,7 @@ def test_the_state_is_that_of_the_elements_before_the_position(ways: dict[int, C
     """`state` and position are one write, so a sum kept in the state counts every element once."""
 
     def attempt(world: CrashWorld) -> int:
-        with checkpoint(
-            range(6), name="l", durability="sync", max_stalls=None, context=try_of(world).context
-        ) as loop:
+        with checkpoint(range(6), name="l", durability="sync", max_stalls=None, context=try_of(world).context) as loop:
             for number in loop:
                 loop.state["sum"] = loop.state.get("sum", 0) + number
                 with world.effect(f"load {number}"):
