@@ -1,4 +1,4 @@
-"""Arguments of a few words or of a length of time, checked where they are given."""
+"""Arguments of a few words, whole numbers and lengths of time, checked where they are given."""
 
 from __future__ import annotations
 
@@ -28,6 +28,18 @@ def check_choices(name: str, values: object, literal: Any) -> None:
         raise TypeError(f"{name}={values!r} must be a set, such as {name}={{{get_args(literal)[0]!r}}}")
     for value in values:
         check_choice(name, value, literal)
+
+
+def check_whole(name: str, value: object, *, least: int | None = None) -> None:
+    """Refuse what is not a whole number, or too small a one.
+
+    Raises:
+        TypeError: not an int. ValueError: less than `least`.
+    """
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise TypeError(f"{name}={value!r} must be a whole number")
+    if least is not None and value < least:
+        raise ValueError(f"{name}={value!r} must be at least {least}")
 
 
 def check_duration(name: str, value: object) -> None:

@@ -126,16 +126,48 @@ class SourceChangedError(LoopError, AirflowFailException):
     """The source is not the one the saved position belongs to."""
 
 
+class SourceNotReopenableError(LoopError, TypeError):
+    """A later attempt could not go on in this source, as no position in it means anything."""
+
+
+class WrongAnswerError(LoopError, TypeError, AirflowFailException):
+    """A function given to the loop answered with something else than it should."""
+
+
 class RepeatedTokenError(LoopError, AirflowFailException):
-    """The source answered with the token it was asked with: the loop would never end."""
+    """The source answered with a token for the second time: the loop would never end."""
 
 
 class TokenExpiredError(LoopError, AirflowFailException):
-    """temporary"""
+    """The token of the next page is too old: the API no longer takes it."""
 
 
-class PositionExpiredError(LoopError, AirflowFailException):
-    """The saved position is older than the source keeps positions."""
+class EndlessPagesError(LoopError, AirflowFailException):
+    """The source gives one page after the other without an item, and a new token with each."""
+
+
+class RepeatedPageError(LoopError, AirflowFailException):
+    """The source gave the same page twice, so it does not look at the number it is asked for."""
+
+
+class PageTooLongError(LoopError, ValueError, AirflowFailException):
+    """The source gave more items than it was asked for, so it does not look at the limit."""
+
+
+class UnsortedKeyError(LoopError, ValueError, AirflowFailException):
+    """The rows do not come in the order of their keys, so rows would be skipped."""
+
+
+class KeyColumnError(LoopError, LookupError, AirflowFailException):
+    """A row has no such key column, or nothing in it."""
+
+
+class DuplicateFileError(LoopError, ValueError, AirflowFailException):
+    """Two files of a listing have the same identity."""
+
+
+class EmptySourceError(LoopError):
+    """The source had no element at all, where `on_empty="fail"` expects some. A retry asks again."""
 
 
 class StalledError(LoopError, AirflowFailException):

@@ -1,4 +1,4 @@
-"""Being told that Airflow calls the task's `on_kill`: at a deploy, when a person marks or clears the task, at a time-out.
+"""Being told of Airflow's `on_kill`: at a deploy, at a time-out, when a person marks or clears the task.
 
 A `@task` function has no `on_kill` that could be written down, so it is put on the task object of this process, before
 the task's own.
@@ -17,9 +17,9 @@ from airflow_resume.errors import NoStateStoreError
 class _OnKill:
     """What a task does when it is killed: it tells the listeners, and then does what it did before."""
 
-    def __init__(self, own: Callable[[], None]) -> None:
+    def __init__(self, own: Callable[[], object]) -> None:
         self._own = own
-        self.listeners: list[Callable[[], None]] = []
+        self.listeners: list[Callable[[], object]] = []
 
     def __call__(self) -> None:
         for listener in list(self.listeners):
@@ -28,7 +28,7 @@ class _OnKill:
 
 
 @contextmanager
-def told_of_kill(listener: Callable[[], None], context: AnyContext | None) -> Iterator[None]:
+def told_of_kill(listener: Callable[[], object], context: AnyContext | None) -> Iterator[None]:
     """While the block runs, `on_kill` of the task calls `listener`, in a signal handler of the main thread."""
     task = _running_task(context)
     if task is None:

@@ -27,6 +27,8 @@ MAX_DEPTH = 64
 """Levels of nesting allowed. The store accepts 250 and then fails every later read."""
 MAX_BYTES = 60_000
 """The largest record written, in bytes of JSON: a little under the 64 KB that Airflow's REST API refuses."""
+LARGE_BYTES = 16_000
+"""From here on a record is worth a warning: it is sent whole with every write, and shown whole in Airflow's UI."""
 MIN_INT, MAX_INT = -(2**63), 2**64 - 1
 
 _KEY = re.compile(r"[A-Za-z0-9_:.%-]{1,200}")
@@ -122,12 +124,17 @@ def check_size(key: str, value: object, *, limit: int = MAX_BYTES) -> int:
     """
     size = len(json.dumps(value))  # as Airflow counts, which writes é as \u00e9
     if size > limit:
-        part, part_size = _biggest_part(value)
-        raise ValueTooLargeError(
-            f"The record {key!r} has {size:,} bytes and may have {limit:,}. Its biggest part is {part} with"
-            f" {part_size:,} bytes: keep that elsewhere (object storage, a table) and store where it is."
-        )
+        raise ValueTooLargeError(f"The record {key!r} has {size:,} bytes and may have {limit:,}. {slimming(value)}.")
     return size
+
+
+def slimming(value: object) -> str:
+    """How to make a large value smaller, as a sentence without its full stop."""
+    part, size = _biggest_part(value)
+    return (
+        f"Its biggest part is {part} with {size:,} bytes: keep that elsewhere (object storage, a table) and store where"
+        f" it is"
+    )
 
 
 def _biggest_part(value: object) -> tuple[str, int]:

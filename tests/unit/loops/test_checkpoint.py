@@ -417,9 +417,11 @@ def test_bad_arguments_are_refused_at_the_call() -> None:
         ({"on_clear": "no"}, ValueError, "on_clear='no'"),
     ]:
         with pytest.raises(error, match=message):
-            checkpoint([1], **{"name": "l", **arguments})  # type: ignore[arg-type]
+            checkpoint([1], **{"name": "l", **arguments})  # type: ignore[call-overload]
     with pytest.raises(TypeError, match=r"checkpoint\(CursorToken\(fetch\), name=\.\.\.\)"):
-        checkpoint(lambda _token: Page([]), name="l")  # type: ignore[arg-type]
+        checkpoint(7, name="l")  # type: ignore[call-overload]
+    with pytest.raises(TypeError, match="CursorToken"):
+        list(checkpoint(lambda _token: Page([]), name="l", store=MemoryStore()))  # type: ignore[arg-type, return-value]
     with pytest.raises(TypeError, match=r"pass sorted\(\.\.\.\)"):
         checkpoint({1, 2}, name="l")
     with pytest.raises(TypeError, match="needs a function"):
@@ -457,7 +459,7 @@ def test_a_fetch_that_answers_nonsense_is_named(answer: Any, error: type[Excepti
     store = MemoryStore()
     with pytest.raises(error, match=message):
         list(checkpoint(CursorToken(fetch), name="l", store=store))
-    assert store.values[KEY]["pos"] == {"token": "same"}  # type: ignore[index, call-overload]
+    assert store.values[KEY]["pos"] == {"token": "same", "rows": 1}  # type: ignore[index, call-overload]
 
 
 @pytest.mark.parametrize(

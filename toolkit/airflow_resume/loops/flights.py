@@ -1,14 +1,26 @@
-"""Which elements of a map are in flight, which have landed, and whether another may start. Knows no threads."""
+"""A loop whose elements are worked on several at a time: what to do next, without doing it.
+
+Theory of operation. Threads or tasks only work; the one who iterates takes elements from the source, hands out results,
+acks and writes. An element is acked when the consumer of its result comes back for the next one, as in any loop. When
+one fails, nothing more is started; what is in flight is waited for, handed out and acked, and then the error is raised.
+So at most what is in flight is done again, besides what was acked since the last write. `directions` says all that, one
+step at a time; `threads` and `tasks` carry the steps out.
+"""
 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Generator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, cast
+
+from airflow_resume.errors import LoopStoppedError
+from airflow_resume.loops.run import LoopRun, Todo
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
+T = TypeVar("T")
 R = TypeVar("R")
 
 
@@ -86,3 +98,95 @@ class Flights(Generic[R]):
         if flight is not None:
             del self._aloft[flight.number]
         return flight
+
+
+# --- steps ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Next:
+    """Send the next of the run's `todo`; None at the end; or the error that came instead."""
+
+
+@dataclass(frozen=True)
+class Start(Generic[T, R]):
+    """Have the element worked on."""
+
+    flight: Flight[R]
+    element: T
+
+
+@dataclass(frozen=True)
+class Wait(Generic[R]):
+    """Send the next flight whose work has ended."""
+
+
+@dataclass(frozen=True)
+class Give(Generic[R]):
+    """Hand out a result, and come back when the next one is asked for."""
+
+    result: R
+
+
+@dataclass(frozen=True)
+class Flush:
+    """Write what is acked."""
+
+
+Step: TypeAlias = "Next | Start[Any, R] | Wait[R] | Give[R] | Flush"
+
+
+def directions(run: LoopRun[T], flights: Flights[R]) -> Generator[Step[R], Any, None]:
+    """The steps of one pass over the source."""
+    is_empty = False
+    while True:
+        if not is_empty and _may_start(run, flights):
+            is_empty = yield from _start(run, flights)
+        elif flights:
+            yield from _land(run, flights)
+        else:
+            break
+    if flights.failure is not None:
+        raise flights.failure
+    if run.exhaust():
+        yield Flush()
+
+
+def _may_start(run: LoopRun[Any], flights: Flights[Any]) -> bool:
+    """A record that is full of holes is waited for, until the lowest is closed."""
+    return flights.has_room and not (flights and run.ledger.frontier.is_full)
+
+
+def _start(run: LoopRun[T], flights: Flights[R]) -> Generator[Step[R], Any, bool]:
+    """Start the next element; whether there is none any more."""
+    found: Todo[T] | Exception | None = yield Next()
+    if found is None:
+        return True
+    if isinstance(found, Exception):
+        flights.fail(found)
+        return False
+    element, number, before, after = found
+    if run.before_work(number, before, after):
+        yield Flush()
+    yield Start(flights.start(number, before, after), element)
+    return False
+
+
+def _land(run: LoopRun[Any], flights: Flights[R]) -> Generator[Step[R], Any, None]:
+    """Hand out the next result, and ack its element."""
+    while (flight := flights.take()) is None:
+        flights.land((yield Wait()))
+    if flight.error is None:
+        yield Give(flight.result)
+        must_flush = run.after_work(flight.number, flight.before, flight.after)
+    elif run.may_skip(flight.error):
+        must_flush = run.skip(flight.number, flight.before, flight.after, flight.error)
+    else:
+        flights.fail(flight.error)
+        must_flush = False
+    if must_flush:
+        yield Flush()
+    try:
+        run.raise_if_stopped()
+    except LoopStoppedError as stopped:
+        flights.fail(stopped)

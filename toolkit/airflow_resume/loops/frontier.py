@@ -1,9 +1,11 @@
 """Which elements are done when they are not done in order.
 
 Theory of operation. Elements are numbered as the source yields them, from the position at which the loop was opened.
-The low watermark is the first one that is not done; its position is what is saved, and no hole is ever passed. Above
-it, runs of done elements are kept, and saved as run lengths. What an earlier attempt did above its watermark is yielded
-by the source once more, and recognised by its number.
+The low watermark is the first one that is not done; its position is what is saved, and no hole is ever passed. What is
+done above it is yielded by the source once more in the next attempt, and must be recognised there, though the source
+may have changed: a page may have other rows, a listing another file. Where elements can be counted (`Source.numbering`)
+run lengths do, however long a straggler takes. Elsewhere each is known by the positions before and after it, of which
+only so many fit into the record; then nothing is started until the lowest hole is closed.
 """
 
 from __future__ import annotations
@@ -12,7 +14,11 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from airflow_resume import values
+from airflow_resume.loops.record import ID_DIGITS, Ahead
+from airflow_resume.loops.source import Source
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -21,6 +27,7 @@ MAX_BYTES = 500
 """What the run lengths may take in the record."""
 _BYTES_A_RUN = 16
 """No run takes more: two numbers of seven digits and two commas."""
+MAX_IDS = 80
 
 
 @dataclass(frozen=True)
@@ -36,40 +43,58 @@ class Frontier:
     """What is done, from `position` on.
 
     Args:
+        source: of the elements.
         position: of the first element that is not done.
-        ahead: what is done above it, as in the record.
+        ahead: what an earlier attempt did above it, if that can still be recognised: see `is_recognised`.
     """
 
-    def __init__(self, position: JsonValue, ahead: Sequence[int] | None = None) -> None:
+    def __init__(self, source: Source[Any], position: JsonValue, ahead: Ahead | None = None) -> None:
         self.position = position
+        self._numbering = source.numbering()
         self._low = 0
         self._taken = 0
-        self._earlier = deque(_spans(ahead or ()))
         self._by_first: dict[int, _Run] = {}
         self._by_last: dict[int, _Run] = {}
+        self._ids: dict[int, str] = {}
+        ahead = Ahead() if ahead is None else ahead
+        self._earlier, self._earlier_far = deque(_spans(ahead.runs)), ahead.far
+        self._earlier_ids = {ahead.ids[at : at + ID_DIGITS] for at in range(0, len(ahead.ids), ID_DIGITS)}
 
-    def take(self, after: JsonValue) -> int | None:
+    def take(self, before: JsonValue, after: JsonValue) -> int | None:
         """The number of the element that the source yields next; None when an earlier attempt did it."""
         number = self._taken
         self._taken += 1
-        if not (self._earlier and self._earlier[0][0] <= number):
-            return number
-        first, last = self._earlier.popleft()
-        if first < last:
-            self._earlier.appendleft((first + 1, last))
-        self.finish(number, after)
-        return None
+        if (self._earlier or self._earlier_ids) and self._was_done(number, before, after):
+            self.finish(number, before, after)
+            return None
+        return number
 
-    def finish(self, number: int, after: JsonValue) -> None:
-        """The element is done; `after` is the position after it."""
+    def _was_done(self, number: int, before: JsonValue, after: JsonValue) -> bool:
+        if self._earlier and self._earlier[0][0] <= number:
+            first, last = self._earlier.popleft()
+            if first < last:
+                self._earlier.appendleft((first + 1, last))
+            return True
+        if not self._earlier_ids:
+            return False
+        known = _id_of(before, after)
+        was_done = known in self._earlier_ids
+        self._earlier_ids.discard(known)
+        return was_done
+
+    def finish(self, number: int, before: JsonValue, after: JsonValue) -> None:
+        """The element is done; `before` and `after` are the positions around it."""
         if number == self._low and not self._by_first:
             self._low, self.position = number + 1, after
             return
         run = self._joined(number, after)
         if run.first == self._low:
             self._low, self.position = run.last + 1, run.after
-        else:
-            self._by_first[run.first] = self._by_last[run.last] = run
+            self._ids = {number: known for number, known in self._ids.items() if number >= self._low}
+            return
+        self._by_first[run.first] = self._by_last[run.last] = run
+        if self._numbering is None:
+            self._ids[number] = _id_of(before, after)
 
     def _joined(self, number: int, after: JsonValue) -> _Run:
         before, behind = self._by_last.pop(number - 1, None), self._by_first.pop(number + 1, None)
@@ -83,27 +108,49 @@ class Frontier:
             after=after if behind is None else behind.after,
         )
 
-    def ahead(self) -> list[int] | None:
-        """What is done above the watermark, as run lengths: not done, done, not done, ..."""
+    def ahead(self) -> Ahead | None:
+        """What is done above the watermark."""
+        if not (self._by_first or self._earlier or self._earlier_ids):
+            return None
+        if self._numbering is None:
+            return Ahead(ids="".join([*self._ids.values(), *sorted(self._earlier_ids)]))
+        far = self._earlier_far if self._earlier else self._by_last[max(self._by_last)].after
+        return Ahead(by=self._numbering, runs=self._run_lengths(), far=far)
+
+    def _run_lengths(self) -> list[int]:
+        """So many not done, so many done, and so on."""
         lengths, at = [], self._low
         done_here = sorted((run.first, run.last) for run in self._by_first.values())
         for first, last in _united(chain(done_here, self._earlier)):
             lengths += [first - at, last + 1 - first]
             at = last + 1
-        return lengths or None
+        return lengths
 
     @property
     def is_full(self) -> bool:
-        """Whether another hole might make the record too large."""
+        """Whether another element done out of order might make the record too large."""
+        if self._numbering is None:
+            return len(self._ids) + len(self._earlier_ids) >= MAX_IDS
         runs = len(self._by_first) + len(self._earlier)
         if runs * _BYTES_A_RUN <= MAX_BYTES:
             return False
-        return len(str(self.ahead())) + _BYTES_A_RUN > MAX_BYTES
+        return len(str(self._run_lengths())) + _BYTES_A_RUN > MAX_BYTES
 
 
-def _spans(ahead: Sequence[int]) -> Iterator[tuple[int, int]]:
+def is_recognised(ahead: Ahead, source: Source[Any]) -> bool:
+    """Whether what an earlier attempt did ahead has the same numbers now, or is known by more than numbers."""
+    if not ahead.runs:
+        return source.numbering() is None
+    return ahead.by == source.numbering() and not source.changes(ahead.far)
+
+
+def _id_of(before: JsonValue, after: JsonValue) -> str:
+    return values.fingerprint([before, after], length=ID_DIGITS)
+
+
+def _spans(runs: Sequence[int]) -> Iterator[tuple[int, int]]:
     at = 0
-    for missing, done in zip(ahead[::2], ahead[1::2], strict=True):
+    for missing, done in zip(runs[::2], runs[1::2], strict=True):
         first = at + missing
         at = first + done
         yield first, at - 1

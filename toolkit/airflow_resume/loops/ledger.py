@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Any
 
 from airflow_resume import values
 from airflow_resume.errors import NameInUseError
-from airflow_resume.loops.frontier import Frontier
+from airflow_resume.loops.frontier import Frontier, is_recognised
 from airflow_resume.loops.record import Level, SkippedElement
 from airflow_resume.loops.skip import MAX_SKIPS, described
 from airflow_resume.loops.source import Source
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
+
+log = logging.getLogger(__name__)
 
 
 class Ledger:
@@ -28,28 +31,34 @@ class Ledger:
         self.place = place
         self._source = source
         self._left = level
-        self.frontier = Frontier(level.pos, level.ahead)
+        ahead = level.ahead
         self.count, self.done = level.n, level.done
+        if ahead is not None and not is_recognised(ahead, source):
+            log.warning("The source of %r changed: %d elements that were done ahead are done again", place, ahead.done)
+            self.count -= ahead.done
+            ahead = None
+        self.frontier = Frontier(source, level.pos, ahead)
         self.skipped, self._skips = level.skipped, list(level.skips or ())
         self.state: dict[str, Any] = {}
         self._acked_state = level.state
         self._restore_state()
         self._inner_left = dict(level.inner or {})
         self._inner: dict[str, Ledger] = {}
+        self._warned = False
 
     # --- what happens -----------------------------------------------------------------------------------------
 
-    def take(self, after: JsonValue) -> int | None:
+    def take(self, before: JsonValue, after: JsonValue) -> int | None:
         """The number of the next element of the source; None when an earlier attempt did it."""
-        return self.frontier.take(after)
+        return self.frontier.take(before, after)
 
-    def ack(self, number: int, after: JsonValue) -> None:
+    def ack(self, number: int, before: JsonValue, after: JsonValue) -> None:
         """The body of the element has finished. What was kept about loops inside it goes."""
         if self.state or self._acked_state:
             self._acked_state = self._encoded_state()
         if self._inner or self._inner_left:
             self._inner, self._inner_left = {}, {}
-        self.frontier.finish(number, after)
+        self.frontier.finish(number, before, after)
         self.count += 1
 
     def skip(self, number: int, before: JsonValue, after: JsonValue, error: BaseException | str) -> None:
@@ -58,11 +67,11 @@ class Ledger:
         text = error if isinstance(error, str) else described(error)
         self._skips = [*self._skips, SkippedElement(pos=before, error=text)][-MAX_SKIPS:]
         self.skipped += 1
-        self.ack(number, after)
+        self.ack(number, before, after)
 
     def start_over(self, position: JsonValue) -> None:
         """Nothing is done any more."""
-        self.frontier = Frontier(position)
+        self.frontier = Frontier(self._source, position)
         self.count, self.done, self.skipped, self._skips = 0, False, 0, []
         self._acked_state, self._inner, self._inner_left = {}, {}, {}
         self._restore_state()
@@ -127,7 +136,10 @@ class Ledger:
         """The state as it is saved, and a copy: what the next body does to it is not acked yet."""
         encoded = {key: values.encode(value) for key, value in self.state.items()}
         values.check(encoded, at=f"{self.place}.state")
-        values.check_size(f"{self.place}.state", encoded)
+        size = values.check_size(f"{self.place}.state", encoded)
+        if size > values.LARGE_BYTES and not self._warned:
+            self._warned = True
+            log.warning("The state of the loop %r has %d bytes. %s.", self.place, size, values.slimming(encoded))
         return encoded
 
     def _restore_state(self) -> None:

@@ -2,36 +2,87 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, overload
 
 from airflow_resume.attempt import AnyContext
 from airflow_resume.channel import off_the_loop
 from airflow_resume.errors import LoopError
 from airflow_resume.loops.each import Each
 from airflow_resume.loops.opening import OnChange, OnClear, OnUnreadable, OpeningPolicy
-from airflow_resume.loops.parallel import amapped, mapped
-from airflow_resume.loops.plan import Ack, Delivery, Durability, Keeping, OnStoreError, Plan
+from airflow_resume.loops.pages import Page
+from airflow_resume.loops.plan import Ack, Delivery, Durability, Keeping, OnEmpty, OnStoreError, Plan
 from airflow_resume.loops.run import Element, LoopRun
 from airflow_resume.loops.sequence import adelivered, delivered
 from airflow_resume.loops.skip import Skip
 from airflow_resume.loops.source import Source
 from airflow_resume.loops.sources import as_source
+from airflow_resume.loops.tasks import amapped
+from airflow_resume.loops.threads import mapped
 from airflow_resume.store import StateStore
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
+    from typing_extensions import Required, Self, TypedDict, Unpack
+
+    class LoopOptions(TypedDict, total=False):
+        """The keywords of `checkpoint`, but for `each`."""
+
+        name: Required[str]
+        durability: Durability
+        interval: timedelta
+        max_uncommitted: timedelta
+        delivery: Delivery
+        ack: Ack
+        fingerprint: Mapping[str, object] | None
+        skip: Skip | None
+        max_stalls: int | None
+        on_clear: OnClear
+        on_change: OnChange
+        on_unreadable: OnUnreadable
+        on_store_error: OnStoreError
+        on_empty: OnEmpty
+        within: Checkpoint[Any] | None
+        context: AnyContext | None
+        store: StateStore | None
+
 
 T = TypeVar("T")
 R = TypeVar("R")
 
 
+@overload
 def checkpoint(
-    source: Source[T] | Iterable[T] | AsyncIterable[T] | Callable[[Any], Any],
+    source: Source[Page[T]] | Source[Sequence[T]] | Iterable[Sequence[T]] | AsyncIterable[Sequence[T]],
+    *,
+    each: Literal[True],
+    **options: Unpack[LoopOptions],
+) -> Checkpoint[T]: ...
+
+
+@overload
+def checkpoint(
+    source: Source[T] | Iterable[T] | AsyncIterable[T],
+    *,
+    each: Literal[False] = ...,
+    **options: Unpack[LoopOptions],
+) -> Checkpoint[T]: ...
+
+
+@overload
+def checkpoint(
+    source: Callable[[Any], Iterator[tuple[T, Any]] | AsyncIterator[tuple[T, Any]]],
+    *,
+    each: Literal[False] = ...,
+    **options: Unpack[LoopOptions],
+) -> Checkpoint[T]: ...
+
+
+def checkpoint(
+    source: Source[Any] | Iterable[Any] | AsyncIterable[Any] | Callable[[Any], Any],
     *,
     name: str,
     each: bool = False,
@@ -47,6 +98,7 @@ def checkpoint(
     on_change: OnChange = "restart",
     on_unreadable: OnUnreadable = "fail",
     on_store_error: OnStoreError = "raise",
+    on_empty: OnEmpty = "done",
     within: Checkpoint[Any] | None = None,
     context: AnyContext | None = None,
     store: StateStore | None = None,
@@ -80,6 +132,7 @@ def checkpoint(
         on_change: of the source or the fingerprint: `"restart"` (default), `"fail"` or `"resume"`.
         on_unreadable: a record that cannot be read: `"fail"` (default) or `"restart"`.
         on_store_error: the store is away for longer than a minute: `"raise"` (default) or `"continue"` uncommitted.
+        on_empty: a source that never had an element: `"done"` (default) or `"fail"`, so that a retry asks again.
         within: the loop in whose body this one runs; both are kept in one record, whose choices are the outer one's.
         context: of the task; by default that of the running one.
         store: used instead of the task's, for scripts and tests.
@@ -92,6 +145,7 @@ def checkpoint(
         InvalidKeyError, TypeError, ValueError: at once, for arguments that cannot work.
         NoStateStoreError, SourceChangedError, UnreadableRecordError, StalledError: at the first element, with nothing
             touched.
+        EmptySourceError: see `on_empty`.
         SupersededError: another attempt has replaced this one; no further element is delivered.
         LoopStoppedError: the task was told to stop.
     """
@@ -122,6 +176,7 @@ def checkpoint(
         delivery=delivery,
         ack=ack,
         skip=skip,
+        on_empty=on_empty,
     )
     return Checkpoint(plan, within)
 
@@ -132,10 +187,10 @@ class Checkpoint(Generic[T]):
     def __init__(self, plan: Plan[T], within: Checkpoint[Any] | None = None) -> None:
         if within is not None and (chosen := plan.keeping.chosen()):
             raise ValueError(
-                f"{', '.join(chosen)} cannot be chosen for {plan.name!r}, as it is kept in the record of the loop around"
-                f" it: choose it there"
+                f"{', '.join(chosen)} cannot be chosen for {plan.name!r}, which is kept in the record of the loop"
+                f" around it: choose it there"
             )
-        self._run = LoopRun(plan, None if within is None else within._run)
+        self._run: LoopRun[T] = LoopRun(plan, None if within is None else within._run)  # noqa: SLF001  of the same class
         self._iterated = False
 
     # --- iterating --------------------------------------------------------------------------------------------

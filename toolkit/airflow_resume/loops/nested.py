@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from airflow_resume.attempt import Attempt
+from airflow_resume.loops.keeper import Keeper
 from airflow_resume.loops.ledger import Ledger
 from airflow_resume.loops.opening import decide_opening, inner_facts_of, opening_error
 from airflow_resume.loops.plan import Plan
@@ -31,13 +34,15 @@ class Nested:
 
     def __init__(self, plan: Plan[Any], outer: Session | Nested, before: JsonValue) -> None:
         self._name, self._outer = plan.name, outer
-        self.attempt, self.keeper = outer.attempt, outer.keeper
-        self.path = [*outer.path, before, plan.name]
+        self.attempt: Attempt = outer.attempt
+        self.keeper: Keeper = outer.keeper
+        self.path: list[JsonValue] = [*outer.path, before, plan.name]
+        self.changes: Sequence[str] = ()
         left = outer.ledger.inner_left(plan.name)
         position = plan.source.first()
         level = Level(kind=plan.source.kind, fp=plan.definition.fp, pos=position, total=plan.source.total(position))
         if left is None:
-            self.opening, self.changes = decide_opening("nothing", plan.policy), ()
+            self.opening = decide_opening("nothing", plan.policy)
         else:
             changes = plan.source.changes(left.pos) if left.kind == plan.source.kind else ()
             facts = inner_facts_of(left, definition=plan.definition, changes=changes)
@@ -46,7 +51,7 @@ class Nested:
                 raise opening_error(self.opening, plan.name, left, facts)
             kept = {"kind": level.kind, "fp": level.fp}
             level = left.model_copy(update=kept if self.opening.keeps_position else kept | started_over(position))
-        self.ledger = Ledger(f"{outer.ledger.place}/{plan.name}", plan.source, level)
+        self.ledger: Ledger = Ledger(f"{outer.ledger.place}/{plan.name}", plan.source, level)
         outer.ledger.enter(plan.name, self.ledger)
 
     @property

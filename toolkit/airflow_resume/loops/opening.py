@@ -10,7 +10,7 @@ from typing import Literal
 
 from airflow_resume.arguments import check_choice
 from airflow_resume.attempt import Cleared, Epoch
-from airflow_resume.errors import LoopError, PositionExpiredError, SourceChangedError, StalledError
+from airflow_resume.errors import LoopError, SourceChangedError, StalledError, TokenExpiredError
 from airflow_resume.loops.record import Level, LoopRecord
 from airflow_resume.loops.source import OnExpired
 
@@ -96,17 +96,22 @@ def decide_opening(left: Left | Literal["nothing", "unreadable"], policy: Openin
     if policy.on_clear == "restart" and left.cleared is Cleared.YES:
         return Opening.RESTART_CLEARED
     if left.changes or not left.same_kind:
-        if policy.on_change == "restart":
-            return Opening.RESTART_CHANGED
-        # No policy can make one kind of position mean something in another kind of source.
-        if policy.on_change == "fail" or not left.same_kind:
-            return Opening.FAIL_CHANGED
+        return _decide_changed(left, policy)
+    return _decide_unchanged(left, policy)
+
+
+def _decide_changed(left: Left, policy: OpeningPolicy) -> Opening:
+    if policy.on_change == "restart":
+        return Opening.RESTART_CHANGED
+    # No policy can make one kind of position mean something in another kind of source.
+    if policy.on_change == "fail" or not left.same_kind:
+        return Opening.FAIL_CHANGED
+    return _decide_unchanged(left, policy)
+
+
+def _decide_unchanged(left: Left, policy: OpeningPolicy) -> Opening:
     if left.done:
         return Opening.NOTHING_LEFT
-    return _decide_going_on(left, policy)
-
-
-def _decide_going_on(left: Left, policy: OpeningPolicy) -> Opening:
     if policy.max_age is not None and left.age > policy.max_age:
         return Opening.RESTART_EXPIRED if policy.on_expired == "restart" else Opening.FAIL_EXPIRED
     if policy.max_stalls is not None and left.stalls >= policy.max_stalls:
@@ -138,7 +143,9 @@ def stalls_of(record: LoopRecord, epoch: Epoch) -> int:
     return record.at.stalls + 1
 
 
-def facts_of(record: LoopRecord, *, epoch: Epoch, definition: Definition, changes: Sequence[str], now: datetime) -> Left:
+def facts_of(
+    record: LoopRecord, *, epoch: Epoch, definition: Definition, changes: Sequence[str], now: datetime
+) -> Left:
     """The facts about the outermost loop."""
     level = inner_facts_of(record, definition=definition, changes=changes)
     return Left(
@@ -163,24 +170,24 @@ def inner_facts_of(level: Level, *, definition: Definition, changes: Sequence[st
 
 # --- what is raised -------------------------------------------------------------------------------------------
 
-_REMEDY = "Nothing was touched."
+_UNTOUCHED = "Nothing was touched."
 
 
 def opening_error(opening: Opening, place: str, level: Level, left: Left) -> LoopError:
     """What a decision to fail is raised as."""
     stands = f"The loop {place!r} stands at {level.pos!r}"
     if opening is Opening.FAIL_EXPIRED:
-        return PositionExpiredError(
-            f"{stands}, a position saved {left.age} ago, and the source keeps none for so long. {_REMEDY} Clear the task"
-            f" to start over (on_expired='restart' does that by itself)."
+        return TokenExpiredError(
+            f"{stands}, a position saved {left.age} ago, and the source keeps none for so long. {_UNTOUCHED} Clear the"
+            f" task to start over (on_expired='restart' does that by itself)."
         )
     if opening is Opening.FAIL_STALLED:
         return StalledError(
             f"{stands}, and the last {left.stalls} attempts died there without a word, as of a lack of memory or a"
-            f" crash in a library. {_REMEDY} See what is special about this element; skip=Skip(stalled=True) passes over"
-            f" it, and max_stalls=None tries for ever."
+            f" crash in a library. {_UNTOUCHED} See what is special about this element; skip=Skip(stalled=True) passes"
+            f" over it, and max_stalls=None tries for ever."
         )
     return SourceChangedError(
-        f"{stands}, and since that was saved there changed: {', '.join(left.changes)}. {_REMEDY} Put it back, or clear"
-        f" the task to start over (on_change='restart' does that by itself)."
+        f"{stands}, and since that was saved there changed: {', '.join(left.changes)}. {_UNTOUCHED} Put it back, or"
+        f" clear the task to start over (on_change='restart' does that by itself)."
     )

@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import inspect
 from abc import abstractmethod
-from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterable, Iterator, Mapping, Sequence, Sized
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
-from airflow_resume.loops.source import Source
+from airflow_resume.errors import WrongAnswerError
+from airflow_resume.loops.source import Source, members
+from airflow_resume.loops.steps import sent
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -63,11 +65,29 @@ class PagedSource(Source[Page[T]]):
     """A source of pages, made from a fetch function, which may be a coroutine function."""
 
     noun = "page"
+    _page_size: int | None = None
+    _pages: int | None = None
+    _items: int | None = None
 
     def __init__(self, fetch: Callable[..., Any]) -> None:
         if not callable(fetch):
             raise TypeError(f"{type(self).__name__} needs a function to fetch with, not {type(fetch).__name__}")
         self._fetch = fetch
+
+    def total(self, position: JsonValue) -> int | None:  # noqa: ARG002
+        """How many pages there are, once a page has said so."""
+        if self._pages is None and self._items is not None and self._page_size is not None:
+            return -(-self._items // self._page_size)
+        return self._pages
+
+    def rows(self, position: JsonValue) -> int | None:
+        """How many items lie before `position`."""
+        rows: int = members(position).get("rows", 0)
+        return rows
+
+    def total_rows(self, position: JsonValue) -> int | None:  # noqa: ARG002
+        """How many items there are on all pages, once a page has said so."""
+        return self._items
 
     @abstractmethod
     def _walk(self, position: JsonValue) -> Walk[T]:
@@ -79,16 +99,17 @@ class PagedSource(Source[Page[T]]):
         step = next(walk, None)
         while step is not None:
             if isinstance(step, Found):
+                self._learn(step.page)
                 yield step.page, step.after
                 step = next(walk, None)
                 continue
             try:
                 answer = self._fetch(*step.arguments)
-                _refuse_coroutine(answer)
             except Exception as error:  # noqa: BLE001  the walk knows what it means, or raises it again
                 step = _thrown(walk, error)
             else:
-                step = _sent(walk, answer)
+                _refuse_awaitable(answer)
+                step = sent(walk, answer)
 
     async def aelements(self, position: JsonValue) -> AsyncIterator[tuple[Page[T], JsonValue]]:
         """The pages, for `async for`; a fetch that is no coroutine function is called on the event loop."""
@@ -96,6 +117,7 @@ class PagedSource(Source[Page[T]]):
         step = next(walk, None)
         while step is not None:
             if isinstance(step, Found):
+                self._learn(step.page)
                 yield step.page, step.after
                 step = next(walk, None)
                 continue
@@ -106,14 +128,14 @@ class PagedSource(Source[Page[T]]):
             except Exception as error:  # noqa: BLE001  the walk knows what it means, or raises it again
                 step = _thrown(walk, error)
             else:
-                step = _sent(walk, answer)
+                step = sent(walk, answer)
 
-
-def _sent(walk: Walk[T], answer: object) -> Ask | Found[T] | None:
-    try:
-        return walk.send(answer)
-    except StopIteration:
-        return None
+    def _learn(self, page: Page[T]) -> None:
+        """Keep the newest totals: an API may say them with some pages only."""
+        if page.pages is not None:
+            self._pages = page.pages
+        if page.total is not None:
+            self._items = page.total
 
 
 def _thrown(walk: Walk[T], error: Exception) -> Ask | Found[T] | None:
@@ -123,7 +145,38 @@ def _thrown(walk: Walk[T], error: Exception) -> Ask | Found[T] | None:
         return None
 
 
-def _refuse_coroutine(answer: object) -> None:
+def _refuse_awaitable(answer: object) -> None:
+    """Refuse what only `async for` can wait for, and leave no coroutine behind that nobody awaits."""
+    if not isinstance(answer, Awaitable):
+        return
     if inspect.iscoroutine(answer):
         answer.close()
-        raise TypeError("The fetch is a coroutine function: iterate the loop with `async for`")
+    raise WrongAnswerError("The fetch is a coroutine function: iterate the loop with `async for`.")
+
+
+def as_page(answer: object, call: str) -> Page[Any]:
+    """What `call` answered, as a page whose items can be counted.
+
+    Items that have a length and can be indexed (a list, an array, a data frame) stay as they are; others, such as
+    those of a generator, become a list.
+
+    Raises:
+        WrongAnswerError: it has no items, or a total that is no number.
+    """
+    page = answer if isinstance(answer, Page) else Page(answer)  # type: ignore[arg-type]
+    items: object = page.items
+    if isinstance(items, (str, bytes, bytearray, Mapping)) or not isinstance(items, Iterable):
+        raise WrongAnswerError(
+            f"{call} answered with {_kind_of(items)} where the items of a page should be; return a list of items, or a"
+            f" Page(items, ...) of airflow_resume.loops."
+        )
+    for name, count in (("total", page.total), ("pages", page.pages)):
+        if count is not None and (not isinstance(count, int) or isinstance(count, bool)):
+            raise WrongAnswerError(f"{call} answered with {name}={count!r}; give a whole number, or leave it out.")
+    if isinstance(items, Sized) and hasattr(items, "__getitem__"):
+        return page
+    return replace(page, items=list(items))
+
+
+def _kind_of(items: object) -> str:
+    return "None" if items is None else f"a {type(items).__name__}"

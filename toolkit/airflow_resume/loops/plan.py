@@ -23,6 +23,7 @@ Durability = Literal["async", "sync", "exit"]
 Delivery = Literal["at_least_once", "at_most_once"]
 Ack = Literal["each", "manual"]
 OnStoreError = Literal["raise", "continue"]
+OnEmpty = Literal["done", "fail"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,11 +55,12 @@ class Plan(Generic[T]):
     name: str
     source: Source[T]
     fingerprint: Mapping[str, object] = field(default_factory=dict)
-    policy: OpeningPolicy = OpeningPolicy()
-    keeping: Keeping = Keeping()
+    policy: OpeningPolicy = field(default_factory=OpeningPolicy)
+    keeping: Keeping = field(default_factory=Keeping)
     delivery: Delivery = "at_least_once"
     ack: Ack = "each"
     skip: Skip | None = None
+    on_empty: OnEmpty = "done"
     monotonic: Callable[[], float] = time.monotonic
     now: Callable[[], datetime] = utc_now
 
@@ -66,11 +68,14 @@ class Plan(Generic[T]):
         _ = self.key
         check_choice("delivery", self.delivery, Delivery)
         check_choice("ack", self.ack, Ack)
+        check_choice("on_empty", self.on_empty, OnEmpty)
         if self.skip is not None and self.ack == "manual":
             raise ValueError("skip=Skip(...) needs ack='each': with ack='manual' the body may hold several elements")
         for name, chosen in (("ack='manual'", self.ack == "manual"), ("skip=Skip(...)", self.skip is not None)):
             if chosen and self.delivery == "at_most_once":
-                raise ValueError(f"{name} means nothing with delivery='at_most_once': an element is done when delivered")
+                raise ValueError(
+                    f"{name} means nothing with delivery='at_most_once': an element is done when delivered"
+                )
 
     @property
     def key(self) -> str:

@@ -11,6 +11,7 @@ from airflow_resume.attempt import Epoch
 from airflow_resume.record import Record
 
 KEY_PREFIX = "resume.loop"
+ID_DIGITS = 8
 
 
 class Opened(BaseModel):
@@ -42,6 +43,29 @@ class SkippedElement(BaseModel):
     error: str
 
 
+class Ahead(BaseModel):
+    """What is done beyond the position, of a source whose elements can be counted, or of one where they cannot.
+
+    Args:
+        by: how they are counted, as the source says.
+        runs: lengths: so many elements not done, so many done, and so on.
+        far: the position behind the last one that is done.
+        ids: where they cannot be counted, eight hexadecimal digits for each that is done.
+    """
+
+    model_config = ConfigDict(defer_build=True, frozen=True, extra="allow")
+
+    by: JsonValue = None
+    runs: list[int] = Field(default_factory=list)
+    far: JsonValue = None
+    ids: str = ""
+
+    @property
+    def done(self) -> int:
+        """How many elements are done."""
+        return sum(self.runs[1::2]) + len(self.ids) // ID_DIGITS
+
+
 class Level(BaseModel):
     """How far a loop has come.
 
@@ -49,7 +73,7 @@ class Level(BaseModel):
         kind: of the source.
         fp: a short fingerprint of every field that positions depend on.
         pos: what to do next.
-        ahead: what is done beyond `pos`, as run lengths: so many elements not done, so many done, and so on.
+        ahead: what is done beyond `pos`.
         done: the source was exhausted.
         n: elements done, in all attempts. `total`: of how many, where known.
         state: the user's own, saved with the position it belongs to.
@@ -62,7 +86,7 @@ class Level(BaseModel):
     kind: str
     fp: dict[str, str] = Field(default_factory=dict)
     pos: JsonValue = None
-    ahead: list[int] | None = None
+    ahead: Ahead | None = None
     done: bool = False
     n: int = 0
     total: int | None = None
@@ -74,7 +98,9 @@ class Level(BaseModel):
     def where(self) -> str:
         """A fingerprint of where the loop stands, and the loops inside it."""
         inner = {name: level.where() for name, level in (self.inner or {}).items()}
-        return values.fingerprint([self.pos, self.ahead, self.n, inner], length=8)
+        return values.fingerprint(
+            [self.pos, self.ahead and self.ahead.model_dump(mode="json"), self.n, inner], length=8
+        )
 
 
 class LoopRecord(Record, Level):

@@ -9,20 +9,21 @@ never wait for the store; `open`, `flush` and `close` do, and an event loop call
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 from airflow_resume import values
-from airflow_resume.errors import LoopError, LoopStoppedError, TokenExpiredError, UnackedError
+from airflow_resume.errors import EmptySourceError, LoopError, LoopStoppedError, TokenExpiredError, UnackedError
 from airflow_resume.loops.ledger import Ledger
 from airflow_resume.loops.nested import Nested
 from airflow_resume.loops.opening import Opening
 from airflow_resume.loops.plan import Plan
 from airflow_resume.loops.progress import Count, Pace
 from airflow_resume.loops.session import Session
+from airflow_resume.loops.source import closed_at_end
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 log = logging.getLogger(__name__)
+
+Todo: TypeAlias = "tuple[T, int, JsonValue, JsonValue]"
+"""An element that is to be done: its number in this open, and the positions before and after it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,9 +71,10 @@ class LoopRun(Generic[T]):
         self._pace = Pace(n=0, now=0.0)
         self._stalled: str | None = None
         self._number: int | None = None
-        self._before = self._after = None
+        self._before: JsonValue = None
+        self._after: JsonValue = None
         self._failed: Exception | None = None
-        self._unacked: list[tuple[int, JsonValue]] = []
+        self._unacked: list[tuple[int, JsonValue, JsonValue]] = []
 
     # --- opening and closing ----------------------------------------------------------------------------------
 
@@ -136,16 +141,16 @@ class LoopRun(Generic[T]):
         self._hold.close(error)
         if error is None and self._unacked and self.exhausted:
             raise UnackedError(
-                f"The loop {self.plan.name!r} delivered everything, but {len(self._unacked)} elements were not acked, so"
-                f" it is not done: call ack() when their work is finished, also after the last one."
+                f"The loop {self.plan.name!r} delivered everything, but {len(self._unacked)} elements were not acked,"
+                f" so it is not done: call ack() when their work is finished, also after the last one."
             )
         if self.ledger.done and error is None:
             log.log(self._loudness, "Loop %r: done, %s", self.plan.name, self._pace.line(self._count(), self._clock()))
 
     # --- one element ------------------------------------------------------------------------------------------
 
-    def todo(self) -> Iterator[tuple[T, int, JsonValue, JsonValue]]:
-        """The elements that are not done: each with its number in this open, and the positions before and after it."""
+    def todo(self) -> Iterator[Todo[T]]:
+        """The elements that are not done."""
         before = self.ledger.frontier.position
         for element, after in self.plan.source.elements(before):
             number = self._take(before, after)
@@ -153,18 +158,19 @@ class LoopRun(Generic[T]):
                 yield element, number, before, after
             before = after
 
-    async def atodo(self) -> AsyncIterator[tuple[T, int, JsonValue, JsonValue]]:
+    async def atodo(self) -> AsyncGenerator[Todo[T], None]:
         """The same, for `async for`."""
         before = self.ledger.frontier.position
-        async for element, after in self.plan.source.aelements(before):
-            number = self._take(before, after)
-            if number is not None:
-                yield element, number, before, after
-            before = after
+        async with closed_at_end(self.plan.source.aelements(before)) as elements:
+            async for element, after in elements:
+                number = self._take(before, after)
+                if number is not None:
+                    yield element, number, before, after
+                before = after
 
     def _take(self, before: JsonValue, after: JsonValue) -> int | None:
         """The number of the next element of the source; None when it is passed over."""
-        number = self.ledger.take(after)
+        number = self.ledger.take(before, after)
         if number is None or self._stalled is None:
             return number
         reason, self._stalled = self._stalled, None
@@ -175,8 +181,8 @@ class LoopRun(Generic[T]):
         """The element will be delivered; whether to flush first."""
         self._number, self._before, self._after = number, before, after
         if self.plan.ack == "manual":
-            self._unacked.append((number, after))
-        return self.before_work(number, after)
+            self._unacked.append((number, before, after))
+        return self.before_work(number, before, after)
 
     def take_back(self) -> bool:
         """The consumer asked for the next element; whether to flush before it gets one."""
@@ -186,22 +192,22 @@ class LoopRun(Generic[T]):
             return self._takes_wanted_flush()
         if error is not None:
             return self.skip(number, self._before, self._after, error)
-        return self.after_work(number, self._after)
+        return self.after_work(number, self._before, self._after)
 
-    def before_work(self, number: int, after: JsonValue) -> bool:
+    def before_work(self, number: int, before: JsonValue, after: JsonValue) -> bool:
         """Work on the element will begin; whether to flush first."""
         if self.plan.delivery == "at_most_once":
-            self.ack(number, after)
+            self.ack(number, before, after)
             return True
         return False
 
-    def after_work(self, number: int, after: JsonValue) -> bool:
+    def after_work(self, number: int, before: JsonValue, after: JsonValue) -> bool:
         """The work of the element is finished, and what came of it was taken; whether to flush."""
-        return False if self.plan.delivery == "at_most_once" else self.ack(number, after)
+        return False if self.plan.delivery == "at_most_once" else self.ack(number, before, after)
 
-    def ack(self, number: int, after: JsonValue) -> bool:
+    def ack(self, number: int, before: JsonValue, after: JsonValue) -> bool:
         """Count the element as done; whether to flush."""
-        self.ledger.ack(number, after)
+        self.ledger.ack(number, before, after)
         return self._noted()
 
     def skip(self, number: int, before: JsonValue, after: JsonValue, error: Exception | str) -> bool:
@@ -226,8 +232,8 @@ class LoopRun(Generic[T]):
         """
         if self.plan.ack != "manual":
             raise LoopError(f"The loop {self.plan.name!r} acks every element by itself; ack() needs ack='manual'")
-        for number, after in self._unacked:
-            self.ledger.ack(number, after)
+        for number, before, after in self._unacked:
+            self.ledger.ack(number, before, after)
         self._unacked.clear()
         must_flush = self._noted()
         self._flush_wanted = self._finish() if self.exhausted else must_flush
@@ -249,7 +255,17 @@ class LoopRun(Generic[T]):
     # --- the whole loop ---------------------------------------------------------------------------------------
 
     def exhaust(self) -> bool:
-        """The source has no more elements; whether to flush."""
+        """The source has no more elements; whether to flush.
+
+        Raises:
+            EmptySourceError: it never had one, and that is no end.
+        """
+        is_empty = self.ledger.rows == 0 or (self.ledger.count == 0 and not self._unacked)
+        if self.plan.on_empty == "fail" and is_empty:
+            raise EmptySourceError(
+                f"The source of the loop {self.plan.name!r} had no {self.plan.source.noun} at all. If that may be so,"
+                f" leave on_empty='fail' out; if not, see what the fetch was answered."
+            )
         self.exhausted = True
         return False if self._unacked else self._finish()
 

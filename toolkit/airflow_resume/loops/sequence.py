@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from contextlib import aclosing, asynccontextmanager, contextmanager
 from functools import partial
 from typing import TypeVar
 
@@ -33,23 +33,25 @@ def _one_pass(run: LoopRun[T]) -> Iterator[T]:
         run.flush()
 
 
-async def adelivered(run: LoopRun[T]) -> AsyncIterator[T]:
+async def adelivered(run: LoopRun[T]) -> AsyncGenerator[T, None]:
     """The same on an event loop, which is never held up by the store."""
     async with aopened(run):
         while not run.exhausted:
             with run.recovering():
-                async for element in _one_apass(run):
-                    yield element
+                async with aclosing(_one_apass(run)) as elements:
+                    async for element in elements:
+                        yield element
 
 
-async def _one_apass(run: LoopRun[T]) -> AsyncIterator[T]:
-    async for element, number, before, after in run.atodo():
-        if run.deliver(number, before, after):
-            await off_the_loop(run.flush)
-        yield element
-        if run.take_back():
-            await off_the_loop(run.flush)
-        run.raise_if_stopped()
+async def _one_apass(run: LoopRun[T]) -> AsyncGenerator[T, None]:
+    async with aclosing(run.atodo()) as todo:
+        async for element, number, before, after in todo:
+            if run.deliver(number, before, after):
+                await off_the_loop(run.flush)
+            yield element
+            if run.take_back():
+                await off_the_loop(run.flush)
+            run.raise_if_stopped()
     if run.exhaust():
         await off_the_loop(run.flush)
 

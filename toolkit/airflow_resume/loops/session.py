@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from contextlib import ExitStack
-from datetime import datetime
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from airflow_resume.attempt import Attempt
 from airflow_resume.channel import LatestWriter
@@ -13,12 +13,15 @@ from airflow_resume.errors import SupersededError, UnreadableRecordError
 from airflow_resume.killed import told_of_kill
 from airflow_resume.loops.keeper import Keeper
 from airflow_resume.loops.ledger import Ledger
-from airflow_resume.loops.opening import Left, Opening, decide_opening, facts_of, opening_error
+from airflow_resume.loops.opening import Left, Opening, decide_opening, facts_of, opening_error, stalls_of
 from airflow_resume.loops.plan import Plan
 from airflow_resume.loops.progress import Pace
 from airflow_resume.loops.record import LoopRecord, Opened
 from airflow_resume.record import Slot
 from airflow_resume.store import channel_of, open_task_store
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
 
 log = logging.getLogger(__name__)
 
@@ -36,15 +39,25 @@ class Session:
         self._plan = plan
         self._slot = Slot(store, plan.key, LoopRecord)
         found = self._read()
-        left, self.opening = _decided(found, plan, self.attempt)
+        left = _left(found, plan, self.attempt)
+        self.opening = decide_opening(left, plan.policy)
         """The decision."""
-        self.changes = left.changes if isinstance(left, Left) else ()
+        self.changes: Sequence[str] = ()
         """What about the source is not as an earlier attempt had it."""
-        self._record = _claim(found, left, self.opening, plan, self.attempt)
+        if isinstance(left, Left):
+            self.changes = left.changes
+            if self.opening.fails and isinstance(found, LoopRecord):
+                raise opening_error(self.opening, plan.name, found, left)
+        if isinstance(found, UnreadableRecordError):
+            if self.opening.fails:
+                raise found
+            log.warning("Loop %r: %s", plan.name, found)
+            found = None
+        self._record = _claimed(found, self.opening, plan, self.attempt)
         with self.attempt.using(plan.key):
             self._slot.write(self._record)
         self.ledger = Ledger(plan.key, plan.source, self._record)
-        self.path = [*self.attempt.scope.identity(), plan.key]
+        self.path: list[JsonValue] = [*self.attempt.scope.identity(), plan.key]
         """What makes the loop unlike any other."""
         started = plan.monotonic()
         self._pace = Pace(n=self.ledger.count, now=started)
@@ -111,65 +124,43 @@ class Session:
         return self._record.model_copy(update=update)
 
 
-def _decided(
+def _left(
     found: LoopRecord | UnreadableRecordError | None, plan: Plan[Any], attempt: Attempt
-) -> tuple[Left | Literal["nothing", "unreadable"], Opening]:
-    if not isinstance(found, LoopRecord):
-        nothing: Literal["nothing", "unreadable"] = "nothing" if found is None else "unreadable"
-        opening = decide_opening(nothing, plan.policy)
-        if opening.fails and found is not None:
-            raise found
-        if found is not None:
-            log.warning("The record of the loop %r cannot be read: %s", plan.name, found)
-        return nothing, opening
-    left = facts_of(
-        found,
-        epoch=attempt.epoch,
-        definition=plan.definition,
-        changes=plan.source.changes(found.pos) if found.kind == plan.source.kind else (),
-        now=plan.now(),
-    )
-    opening = decide_opening(left, plan.policy)
-    if opening.fails:
-        raise opening_error(opening, plan.name, found, left)
-    return left, opening
+) -> Left | Literal["nothing", "unreadable"]:
+    """What an earlier attempt left, as far as the decision needs it."""
+    if found is None:
+        return "nothing"
+    if isinstance(found, UnreadableRecordError):
+        return "unreadable"
+    changes = plan.source.changes(found.pos) if found.kind == plan.source.kind else ()
+    return facts_of(found, epoch=attempt.epoch, definition=plan.definition, changes=changes, now=plan.now())
 
 
-def _claim(
-    found: LoopRecord | UnreadableRecordError | None,
-    left: Left | Literal["nothing", "unreadable"],
-    opening: Opening,
-    plan: Plan[Any],
-    attempt: Attempt,
-) -> LoopRecord:
-    """The record as it is when this attempt has taken hold of it."""
-    now: datetime = plan.now()
-    known = found if isinstance(found, LoopRecord) else None
-    keeps = known is not None and opening.keeps_position
-    position = known.pos if keeps else plan.source.first()
-    at = Opened(
-        try_number=attempt.try_number,
-        epoch=attempt.epoch,
-        opens=1 if known is None else known.at.opens + 1,
-        stalls=left.stalls if keeps and isinstance(left, Left) else 0,
-    )
-    definition = plan.definition
-    fresh: dict[str, Any] = {
-        "kind": definition.kind,
-        "fp": definition.fp,
-        "total": plan.source.total(position),
-        "at": at,
-        "ts": now,
-        "rate": None,
-        "eta": None,
-    }
-    if known is None:
-        claimed = LoopRecord(key=plan.key, pos=position, t0=now, **fresh)
+def _claimed(found: LoopRecord | None, opening: Opening, plan: Plan[Any], attempt: Attempt) -> LoopRecord:
+    """The record when this attempt has taken hold of it."""
+    now, definition = plan.now(), plan.definition
+    at = Opened(try_number=attempt.try_number, epoch=attempt.epoch)
+    if found is None:
+        nothing = started_over(plan.source.first())
+        record = LoopRecord(key=plan.key, kind=definition.kind, at=at, t0=now, ts=now, **nothing)
+    elif opening.keeps_position:
+        at = at.model_copy(update={"opens": found.at.opens + 1, "stalls": stalls_of(found, attempt.epoch)})
+        record = found
     else:
-        total = fresh.pop("total") or known.total
-        over = {} if keeps else {**started_over(position), "t0": now}
-        claimed = known.model_copy(update={**fresh, **over, "total": total})
-    return claimed.model_copy(update={"at": at.model_copy(update={"where": claimed.where()})})
+        at = at.model_copy(update={"opens": found.at.opens + 1})
+        record = found.model_copy(update={**started_over(plan.source.first()), "t0": now})
+    total = plan.source.total(record.pos)
+    return record.model_copy(
+        update={
+            "kind": definition.kind,
+            "fp": definition.fp,
+            "total": record.total if total is None else total,
+            "at": at.model_copy(update={"where": record.where()}),
+            "ts": now,
+            "rate": None,
+            "eta": None,
+        }
+    )
 
 
 def started_over(position: object) -> dict[str, Any]:
@@ -179,6 +170,7 @@ def started_over(position: object) -> dict[str, Any]:
         "ahead": None,
         "done": False,
         "n": 0,
+        "total": None,
         "state": {},
         "skipped": 0,
         "skips": None,

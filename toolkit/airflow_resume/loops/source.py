@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from datetime import timedelta
-from typing import TYPE_CHECKING, ClassVar, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
+T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
 OnExpired = Literal["restart", "fail"]
@@ -25,8 +27,8 @@ class Source(ABC, Generic[T_co]):
     Only `kind` and `elements` are needed. A source is given the position that an earlier attempt saved, or `first()`.
     """
 
-    kind: ClassVar[str]
-    """The name of this kind of source, as it stands in the record."""
+    kind: str
+    """The name of this kind of source, as it stands in the record: positions of another kind mean nothing in it."""
     noun: str = "element"
     """What the log calls one element."""
     on_expired: OnExpired = "fail"
@@ -50,6 +52,17 @@ class Source(ABC, Generic[T_co]):
         """How many rows lie before `position`, where an element has several and the position counts them."""
         return None
 
+    def total_rows(self, position: JsonValue) -> int | None:  # noqa: ARG002
+        """How many rows there are in all, as far as that is known by now, where an element has several."""
+        return None
+
+    def numbering(self) -> JsonValue:
+        """Elements may be recognised by how many come before them, as long as this says the same and nothing `changes`.
+
+        None (default) where they may not: what a page holds depends on what the API answers.
+        """
+        return None
+
     def changes(self, position: JsonValue) -> Sequence[str]:  # noqa: ARG002
         """What is no longer as it was in the part before `position`, in words; touches nothing outside."""
         return ()
@@ -67,3 +80,19 @@ class Source(ABC, Generic[T_co]):
         """The same for `async for`; by default what `elements` gives, on the event loop."""
         for found in self.elements(position):
             yield found
+
+
+def members(position: JsonValue) -> dict[str, Any]:
+    """The members of a position. One that is no object has none, so it says: from the start."""
+    return dict(position) if isinstance(position, dict) else {}
+
+
+@asynccontextmanager
+async def closed_at_end(elements: AsyncIterator[T]) -> AsyncIterator[AsyncIterator[T]]:
+    """Close an asynchronous generator when the block is left, and not whenever it is collected."""
+    try:
+        yield elements
+    finally:
+        close = getattr(elements, "aclose", None)
+        if close is not None:
+            await close()

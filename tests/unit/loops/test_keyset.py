@@ -1,0 +1,235 @@
+from __future__ import annotations
+
+import sqlite3
+from collections import namedtuple
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
+from decimal import Decimal
+from enum import IntEnum
+from types import SimpleNamespace
+from typing import Any
+from uuid import UUID
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from airflow_resume.errors import InvalidValueError, KeyColumnError, UnsortedKeyError, WrongAnswerError
+from airflow_resume.loops import Keyset, Page
+
+NEW_YEAR = datetime(2026, 1, 1, tzinfo=timezone.utc)
+Pair = namedtuple("Pair", ["id", "count"])  # noqa: PYI024  a row as database drivers make them
+
+
+@dataclass
+class Row:
+    id: Any
+
+
+def table(*keys: Any) -> Callable[[Any, int], list[dict[str, Any]]]:
+    """A fetch from a table with these keys."""
+
+    def fetch(after: Any, limit: int) -> list[dict[str, Any]]:
+        return [{"id": key, "x": 0} for key in keys if after is None or key > after][:limit]
+
+    return fetch
+
+
+def ids(source: Keyset[Any], position: Any = None) -> list[list[Any]]:
+    return [[row["id"] for row in page.items] for page, _ in source.elements(position)]
+
+
+def only(*pages: Any) -> Keyset[Any]:
+    """A keyset over these pages."""
+    left = iter([*pages, []])
+    return Keyset(lambda _after, _limit: next(left), key="id", limit=2)
+
+
+KEYS: dict[str, list[Any]] = {
+    "int": [1, 2, 5, 9],
+    "text": ["a", "b", "ä"],
+    "float": [0.5, 1.5, 2.5],
+    "datetime": [NEW_YEAR, NEW_YEAR + timedelta(microseconds=1), NEW_YEAR + timedelta(days=1)],
+    "date": [NEW_YEAR.date(), NEW_YEAR.date() + timedelta(days=1), NEW_YEAR.date() + timedelta(days=2)],
+    "Decimal": [Decimal("1.10"), Decimal("1.2"), Decimal(3)],
+    "UUID": [UUID(int=1), UUID(int=2), UUID(int=3)],
+    "bytes": [b"\x00", b"\x01", b"\xff"],
+    "tuple": [(NEW_YEAR, 1), (NEW_YEAR, 2), (NEW_YEAR + timedelta(1), 1)],
+    "empty text": ["", "a", "b"],
+    "zero": [0, 1, 2],
+}
+
+
+@pytest.mark.parametrize("kind", KEYS)
+def test_a_key_of_any_type_comes_back_as_it_was(kind: str) -> None:
+    asked: list[Any] = []
+
+    def fetch(after: Any, limit: int) -> list[dict[str, Any]]:
+        asked.append(after)
+        return table(*KEYS[kind])(after, limit)
+
+    _, position = next(Keyset(fetch, key="id", limit=1).elements(None))
+    assert ids(Keyset(fetch, key="id", limit=9), position) == [KEYS[kind][1:]]
+    assert asked[1] == KEYS[kind][0]
+    assert type(asked[1]) is type(KEYS[kind][0])
+
+
+@given(
+    keys=st.lists(st.tuples(st.integers(0, 3), st.text("abcä", max_size=3)), unique=True, max_size=20),
+    limits=st.lists(st.integers(1, 5), min_size=20, max_size=20),
+)
+def test_one_page_an_attempt_delivers_every_row_once(keys: list[Any], limits: list[int]) -> None:
+    fetch, position, delivered = table(*sorted(keys)), None, list[Any]()
+    for limit in limits:
+        page, position = next(Keyset(fetch, key="id", limit=limit).elements(position), (Page([]), position))
+        delivered += [row["id"] for row in page.items]
+    assert delivered == sorted(keys)
+
+
+def test_only_an_empty_page_ends_the_loop() -> None:
+    assert ids(only([])) == []
+    assert ids(only([{"id": 1}], [{"id": 2}], [{"id": 3}, {"id": 4}])) == [[1], [2], [3, 4]]
+
+
+def test_a_position_is_the_last_key_and_counts_the_rows() -> None:
+    source = Keyset(lambda after, limit: Page(table(*KEYS["date"])(after, limit), total=3), key="id", limit=2)
+    assert [(page.next, after) for page, after in source.elements(None)] == [
+        ({"~date": "2026-01-02"}, {"after": {"~date": "2026-01-02"}, "rows": 2}),
+        ({"~date": "2026-01-03"}, {"after": {"~date": "2026-01-03"}, "rows": 3}),
+    ]
+    assert (source.total(None), source.total_rows(None), source.rows({"after": 1, "rows": 2})) == (2, 3, 2)
+
+
+def sqlite_rows() -> list[Any]:
+    with sqlite3.connect(":memory:") as connection:
+        connection.row_factory = sqlite3.Row
+        rows = connection.execute("select 1 as id, 7 as count union select 2, 8").fetchall()
+    connection.close()
+    return rows
+
+
+ROWS: dict[str, list[Any]] = {
+    "dict": [{"id": 1, "count": 7}, {"id": 2, "count": 8}],
+    "namedtuple": [Pair(1, 7), Pair(2, 8)],
+    "object": [SimpleNamespace(id=1, count=7), SimpleNamespace(id=2, count=8)],
+    "sqlite3.Row": sqlite_rows(),
+}
+
+
+@pytest.mark.parametrize("kind", ROWS)
+@pytest.mark.parametrize(
+    ("key", "last"),
+    [("id", 2), ("count", 8), (("count", "id"), {"~tuple": [8, 2]})],
+    ids=["a name", "a name that is a method of tuples", "names"],
+)
+def test_columns_are_found_in_rows_of_any_kind(kind: str, key: Any, last: Any) -> None:
+    left = iter([ROWS[kind], []])
+    ((_, after),) = Keyset(lambda _after, _limit: next(left), key=key, limit=2).elements(None)
+    assert after == {"after": last, "rows": 2}
+
+
+def test_a_key_may_be_computed() -> None:
+    left = iter([[(1, 7), (2, 8)], []])
+    ((_, after),) = Keyset(lambda _after, _limit: next(left), key=lambda row: row[1], limit=2).elements(None)
+    assert after == {"after": 8, "rows": 2}
+
+
+@pytest.mark.parametrize(
+    ("pages", "message"),
+    [
+        ([[{"id": 2}, {"id": 1}]], r"fetch\(None, 2\) returned, the key 1 is not greater than 2 before it"),
+        ([[{"id": 0}, {"id": -1}]], "the key -1 is not greater than 0"),
+        ([[{"id": 2}, {"id": 2}]], "the key 2 is not greater than 2"),
+        ([[{"id": 1}, {"id": 2}], [{"id": 2}]], r"fetch\(2, 2\) returned, the key 2 is not greater than 2"),
+        ([[{"id": "b"}, {"id": "B"}]], "sorted by its code points"),
+        ([[{"id": 1}, {"id": "2"}]], r"the key '2' does not compare with 1 before it \(.*'str' and 'int'\)"),
+        ([[{"id": NEW_YEAR}, {"id": datetime(2027, 1, 1)}]], "does not compare.*offset-naive"),  # noqa: DTZ001
+        ([[{"id": (1, 2)}, {"id": (1, 2, 3)}]], r"has 3 columns and \(1, 2\) before it has 2"),
+        ([[{"id": 1.0}, {"id": float("nan")}]], "the key nan is not greater"),
+    ],
+)
+def test_keys_that_do_not_increase_are_named(pages: list[Any], message: str) -> None:
+    delivered: list[Any] = []
+    with pytest.raises(UnsortedKeyError, match=message):
+        delivered.extend(only(*pages).elements(None))
+    assert len(delivered) == len(pages) - 1, "the page was not delivered"
+
+
+def test_a_fetch_that_gives_the_last_row_again_is_found_after_a_retry_as_well() -> None:
+    with pytest.raises(UnsortedKeyError, match="the key 2 is not greater than 2"):
+        ids(only([{"id": 2}]), {"after": 2, "rows": 2})
+
+
+@pytest.mark.parametrize(
+    ("row", "key", "message"),
+    [
+        ({"a": 1, "b": 2}, "id", "no column 'id' for the key; it has a, b"),
+        ({"a": 1}, "items", "no column 'items' for the key; it has a"),
+        (Pair(1, 2), "key", "it has id, count"),
+        (Pair(1, 2), "index", "no column 'index'.*it has id, count"),
+        (SimpleNamespace(a=1), ("a", "b"), "no column 'b' for the key; it has a"),
+        ("text", "id", "it has no columns"),
+        ({"a": 1}, lambda row: row["id"], r"KeyError\('id'\).*it has a"),
+        (Row(1), lambda row: row.key, "AttributeError.*it has id"),
+        ({"id": None}, "id", "None in the key column 'id'"),
+        (Row(None), "id", "None in the key column 'id'"),
+        ({"id": 1, "at": None}, ("id", "at"), "None in the key column 'at'"),
+        ({"id": None}, lambda row: row["id"], "None in the key"),
+        ({"id": None}, lambda row: (1, row["id"]), "None in the key"),
+    ],
+)
+def test_a_row_without_its_key_is_named(row: Any, key: Any, message: str) -> None:
+    with pytest.raises(KeyColumnError, match=message):
+        list(Keyset(lambda _after, _limit: [row], key=key, limit=1).elements(None))
+
+
+class Level(IntEnum):
+    LOW = 1
+
+
+class Moment(datetime):
+    """As pandas and pendulum have them."""
+
+
+@pytest.mark.parametrize(
+    ("key", "message"),
+    [
+        (float("nan"), r"the last key that fetch\(None, 2\) returned is nan"),
+        (Level.LOW, "is a Level, which the next attempt would not get back as it is"),
+        (Moment(2026, 1, 1, tzinfo=timezone.utc), "is a Moment"),
+        (2**70, "outside 64 bits"),
+        (frozenset(), "is a frozenset"),
+        ((1, Level.LOW), "is a tuple"),
+    ],
+)
+def test_a_key_that_cannot_be_saved_is_named(key: Any, message: str) -> None:
+    with pytest.raises(InvalidValueError, match=message):
+        list(only([{"id": key}]).elements(None))
+
+
+def test_the_names_of_the_key_are_what_a_position_depends_on() -> None:
+    fetch = table()
+    assert Keyset(fetch, key="id", limit=1).definition() == {"key": ["id"]}
+    assert Keyset(fetch, key=("at", "id"), limit=9).definition() == {"key": ["at", "id"]}
+    assert Keyset(fetch, key=lambda row: row["id"], limit=9).definition() == {}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({"fetch": 5}, TypeError, "Keyset needs a function"),
+        ({"key": 5}, TypeError, "key=5 must be the name of a column"),
+        ({"key": ()}, TypeError, r"key=\(\)"),
+        ({"key": ("id", 5)}, TypeError, "key="),
+        ({"limit": 0}, ValueError, "limit=0"),
+    ],
+)
+def test_bad_arguments_are_refused_at_the_call(arguments: dict[str, Any], error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        Keyset(**{"fetch": table(), "key": "id", "limit": 1, **arguments})
+
+
+def test_an_answer_without_rows_is_named() -> None:
+    with pytest.raises(WrongAnswerError, match=r"fetch\(None, 2\) answered with None"):
+        ids(only(None))

@@ -1,0 +1,126 @@
+"""Every snippet of docs/loops.md is run, and its tables name what there is."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_resume import errors, loops
+from airflow_resume.loops import Files, Page, Skip
+from airflow_resume.testing import TaskAttempt, task_context
+
+PAGE = (Path(__file__).parents[2] / "docs" / "loops.md").read_text()
+SNIPPETS = dict(re.findall(r"<!-- snippet: (\w+) -->\n```python\n(.*?)```", PAGE, re.DOTALL))
+
+
+class Client:
+    """The API that the page talks to: three pages of two rows."""
+
+    def orders(self, page_token: int | None) -> dict[str, Any]:
+        number = page_token or 0
+        return {"items": [number * 2, number * 2 + 1], "next_page_token": number + 1 if number < 2 else None}
+
+
+@pytest.fixture
+def first() -> TaskAttempt:
+    return task_context()
+
+
+@pytest.fixture
+def page() -> dict[str, Any]:
+    """The names that the snippets make, and what was done by them."""
+    done: list[Any] = []
+
+    def load(rows: list[Any], key: str = "") -> None:
+        assert key == "" or len(key) == 32
+        done.append(list(rows))
+
+    def parse(path: str) -> None:
+        if path == "bad":
+            raise ValueError(path)
+        done.append(path)
+
+    async def download(url: str) -> str:
+        await asyncio.sleep(0)
+        return url.upper()
+
+    names: dict[str, Any] = {
+        "__name__": "page",
+        "client": Client(),
+        "load": load,
+        "parse": parse,
+        "process": str.upper,
+        "report": done.append,
+        "download": download,
+        "urls": ["u", "v"],
+        "paths": ["a", "b"],
+        "done": done,
+        "Files": Files,
+        "Skip": Skip,
+    }
+    for name, snippet in SNIPPETS.items():
+        if name != "script":
+            exec(snippet, names)  # noqa: S102  our own page
+    return names
+
+
+ROWS = [[0, 1], [2, 3], [4, 5]]
+
+
+def test_there_are_no_python_blocks_that_are_not_run() -> None:
+    assert PAGE.count("```python") == len(SNIPPETS) == 8
+
+
+def test_a_loop_and_its_state(page: dict[str, Any], first: TaskAttempt) -> None:
+    with first:
+        page["ingest"].function()
+        assert page["count_rows"].function() == 6
+    assert page["done"] == ROWS + ROWS
+
+
+def test_acks_by_hand(page: dict[str, Any], first: TaskAttempt) -> None:
+    with first:
+        page["load_in_blocks"](range(1500))
+    assert [len(block) for block in page["done"]] == [1000, 500]
+    record: Any = first.task_store.values["resume.loop.blocks"]
+    assert record["done"]
+
+
+def test_loops_inside_loops(page: dict[str, Any], first: TaskAttempt) -> None:
+    with first:
+        page["load_tables"](["t", "u"])
+    assert page["done"] == ROWS + ROWS
+
+
+def test_several_at_a_time(page: dict[str, Any], first: TaskAttempt) -> None:
+    with first:
+        page["process_all"](["a", "b", "c"])
+        assert sorted(page["done"]) == ["A", "B", "C"]
+        asyncio.run(page["fetch_all"].function())
+    assert sorted(page["done"][3:]) == ["U", "V"]
+
+
+def test_elements_that_cannot_be_done(page: dict[str, Any], first: TaskAttempt) -> None:
+    with first:
+        page["parse_all"](["a", "bad", "c"])
+    assert page["done"] == ["a", "c"]
+
+
+def test_outside_a_task(page: dict[str, Any]) -> None:
+    seen: list[str] = []
+    exec(SNIPPETS["script"], {**page, "process": seen.append})  # noqa: S102  our own page
+    assert seen == ["a", "b"]
+
+
+def test_every_error_and_every_source_is_on_the_page() -> None:
+    for name, kind in vars(errors).items():
+        if isinstance(kind, type) and issubclass(kind, errors.LoopError) and kind is not errors.LoopError:
+            assert f"`{name}`" in PAGE or name == "WrongAnswerError"
+    for name in ("CursorToken", "PageNumber", "Offset", "Keyset", "Files", "TimeSlices", "Batches"):
+        assert f"`{name}(" in PAGE
+        assert name in loops.__all__
+    assert Page.__name__ in PAGE

@@ -1,0 +1,186 @@
+"""The elements of any iterable, one by one or in lists of a size."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, MappingView, Sequence
+from collections.abc import Set as AbstractSet
+from itertools import count, islice
+from typing import TYPE_CHECKING, Any, TypeVar, overload
+
+from airflow_resume.arguments import check_whole
+from airflow_resume.errors import SourceChangedError, SourceNotReopenableError
+from airflow_resume.loops.source import Source
+
+if TYPE_CHECKING:
+    from typing import Literal
+
+    from pydantic import JsonValue
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+log = logging.getLogger(__name__)
+
+_END = object()
+
+
+class Batches(Source[T_co]):
+    """The elements of an iterable, one by one (`size=1`, as they are) or in lists of `size`.
+
+    The iterable must give the same elements in the same order in every attempt. A sequence is entered by its index;
+    any other iterable is gone through from its start, without delivering what was done before, which the log says. An
+    asynchronous iterable is for `async for` only. A position is the number of elements done, so `size` may change
+    between attempts.
+
+    >>> [batch for batch, _ in Batches(range(5), size=2).elements(0)]
+    [[0, 1], [2, 3], [4]]
+    >>> [batch for batch, _ in Batches(range(5), size=3).elements(2)]
+    [[2, 3, 4]]
+
+    Args:
+        iterable: as above. A text is refused, as its characters are hardly what is meant.
+        size: of the lists; 1 by default, which delivers the elements themselves.
+
+    Raises:
+        SourceNotReopenableError: a set has no order that lasts.
+        SourceChangedError: there are less elements than were done before.
+    """
+
+    kind = "batches"
+
+    @overload
+    def __init__(self, iterable: Iterable[T_co] | AsyncIterable[T_co], size: Literal[1] = 1) -> None: ...
+
+    @overload
+    def __init__(self: Batches[list[T]], iterable: Iterable[T] | AsyncIterable[T], size: int) -> None: ...
+
+    def __init__(self, iterable: Iterable[Any] | AsyncIterable[Any], size: int = 1) -> None:
+        refuse_unordered(iterable)
+        if isinstance(iterable, (str, bytes, bytearray)) or not isinstance(iterable, (Iterable, AsyncIterable)):
+            raise TypeError(f"Batches needs an iterable of elements, not {type(iterable).__name__}; pass a list")
+        check_whole("size", size, least=1)
+        self._iterable = iterable
+        self._size = size
+        if size > 1:
+            self.noun = "list"
+
+    def numbering(self) -> JsonValue:
+        """The elements are the same in every attempt; how many are in a list may change."""
+        return self._size
+
+    def total(self, position: JsonValue) -> int | None:
+        """The number of deliveries, where the length is known."""
+        length = self.total_rows(position)
+        return None if length is None else -(-length // self._size)
+
+    def rows(self, position: JsonValue) -> int | None:
+        """The number of elements in the lists before `position`."""
+        return _done(position) if self._size > 1 else None
+
+    def total_rows(self, position: JsonValue) -> int | None:  # noqa: ARG002
+        """The number of elements, where it is known."""
+        try:
+            return len(self._iterable)  # type: ignore[arg-type]
+        except TypeError:
+            return None
+
+    def elements(self, position: JsonValue) -> Iterator[tuple[Any, JsonValue]]:
+        """The elements or lists, each with the position after it."""
+        if not isinstance(self._iterable, Iterable):
+            raise TypeError(f"{type(self._iterable).__name__} is asynchronous: iterate the loop with `async for`")
+        done = _done(position)
+        items = _entered(self._iterable, done)
+        if self._size == 1:
+            yield from zip(items, count(done + 1), strict=False)
+            return
+        while batch := list(islice(items, self._size)):
+            done += len(batch)
+            yield batch, done
+
+    async def aelements(self, position: JsonValue) -> AsyncIterator[tuple[Any, JsonValue]]:
+        """The same for `async for`."""
+        if not isinstance(self._iterable, AsyncIterable):
+            for found in self.elements(position):
+                yield found
+            return
+        done = _done(position)
+        items = aiter(self._iterable)
+        await _askip(items, done)
+        batch: list[Any] = []
+        async for item in items:
+            done += 1
+            if self._size == 1:
+                yield item, done
+                continue
+            batch.append(item)
+            if len(batch) == self._size:
+                yield batch, done
+                batch = []
+        if batch:
+            yield batch, done
+
+
+def refuse_unordered(iterable: object) -> None:
+    """Refuse a set; the keys of a dict have an order.
+
+    Raises:
+        SourceNotReopenableError: saying what to pass.
+    """
+    if isinstance(iterable, AbstractSet) and not isinstance(iterable, MappingView):
+        raise SourceNotReopenableError(
+            f"A {type(iterable).__name__} has no order that lasts, so no position in it means anything; pass"
+            f" sorted(...) of it."
+        )
+
+
+def _done(position: JsonValue) -> int:
+    return position if isinstance(position, int) else 0
+
+
+def _entered(iterable: Iterable[T], done: int) -> Iterator[T]:
+    """The elements after the first `done`; as cheaply as the iterable allows."""
+    if isinstance(iterable, Sequence):
+        if done > len(iterable):
+            raise _shrank(done, len(iterable))
+        return _of_sequence(iterable, done)
+    items = iter(iterable)
+    if done:
+        _say_skipping(done)
+        _check_skipped(done, sum(1 for _ in islice(items, done)))
+    return items
+
+
+def _of_sequence(sequence: Sequence[Any], done: int) -> Iterator[Any]:
+    if isinstance(sequence, (range, tuple)):
+        return iter(sequence[done:])
+    if done == 0 or isinstance(sequence, (list, deque)):
+        return islice(sequence, done, None)  # what the body appends is delivered as well
+    return map(sequence.__getitem__, range(done, len(sequence)))
+
+
+async def _askip(items: AsyncIterator[Any], done: int) -> None:
+    if not done:
+        return
+    _say_skipping(done)
+    skipped = 0
+    while skipped < done and await anext(items, _END) is not _END:
+        skipped += 1
+    _check_skipped(done, skipped)
+
+
+def _say_skipping(done: int) -> None:
+    log.info("Going through %d elements that are done, as the source cannot be entered in its middle", done)
+
+
+def _check_skipped(done: int, skipped: int) -> None:
+    if skipped < done:
+        raise _shrank(done, skipped)
+
+
+def _shrank(done: int, there: int) -> SourceChangedError:
+    return SourceChangedError(
+        f"{done} elements were done before, and now there are {there}: the listing shrank, so the position means"
+        f" nothing in it. Clear the task to start over."
+    )

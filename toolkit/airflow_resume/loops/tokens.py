@@ -1,0 +1,168 @@
+"""Pages of an API that hands out a token for the next page with every page."""
+
+from __future__ import annotations
+
+import reprlib
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
+
+from airflow_resume import values
+from airflow_resume.arguments import check_choice, check_duration, check_whole
+from airflow_resume.errors import EndlessPagesError, RepeatedTokenError, TokenExpiredError, WrongAnswerError
+from airflow_resume.loops.pages import Ask, Found, Page, PagedSource, Walk, as_page
+from airflow_resume.loops.source import OnExpired, members
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
+
+T = TypeVar("T")
+
+Expired: TypeAlias = "type[Exception] | tuple[type[Exception], ...] | Callable[[Exception], bool]"
+
+
+class CursorToken(PagedSource[T]):
+    """The pages of an API that hands out a token for the next page with every page.
+
+    `fetch(token)` returns the `Page(items, next)` of that token, and the first page for None. It may be a coroutine
+    function, for `async for`. The last page is the one whose `next` is None or ""; any other JSON is a token, 0 too.
+    An element is a page, also one without items. A position is the token of the next page and the number of items
+    before it: `{"token": ..., "rows": ...}`, or `{"end": true, "rows": ...}` behind the last page.
+
+    >>> answers = {None: Page(["a", "b"], "t1"), "t1": Page(["c"])}
+    >>> [page.items for page, _ in CursorToken(answers.get).elements(None)]
+    [['a', 'b'], ['c']]
+    >>> [page.items for page, _ in CursorToken(answers.get).elements({"token": "t1", "rows": 2})]
+    [['c']]
+
+    Args:
+        fetch: as above.
+        expired: how to know that a fetch failed because its token is too old: an exception class, several, or a
+            function of the exception. Without it such a failure is like any other. The first page has no token, so its
+            failures never count.
+        max_age: how long a token is good for, where the API says.
+        on_expired: `"restart"` (default) starts the loop over, once; `"fail"` fails the task.
+        max_empty: how many pages without an item may follow each other; 1,000 by default. No page is skipped for it.
+
+    Raises:
+        TokenExpiredError: see `expired`; the failure of the fetch is its cause.
+        RepeatedTokenError: tokens come round, after however many others.
+        EndlessPagesError: more than `max_empty` pages had no item.
+        WrongAnswerError: fetch returned no `Page`.
+        InvalidValueError: a token cannot be saved; its page was not delivered.
+    """
+
+    kind = "cursor_token"
+
+    def __init__(
+        self,
+        fetch: Callable[[Any], Page[T] | Awaitable[Page[T]]],
+        *,
+        expired: Expired | None = None,
+        max_age: timedelta | None = None,
+        on_expired: OnExpired = "restart",
+        max_empty: int = 1000,
+    ) -> None:
+        super().__init__(fetch)
+        self._is_expired = _test_of(expired)
+        if max_age is not None:
+            check_duration("max_age", max_age)
+        check_choice("on_expired", on_expired, OnExpired)
+        check_whole("max_empty", max_empty, least=0)
+        self.max_age = max_age
+        self.on_expired = on_expired
+        self._max_empty = max_empty
+
+    def _walk(self, position: JsonValue) -> Walk[T]:
+        place = members(position)
+        token, rows, empty = place.get("token"), place.get("rows", 0), 0
+        cycle = _Cycle(token)
+        while not place.get("end"):
+            try:
+                answer = yield Ask((token,))
+            except Exception as error:
+                if token is not None and self._is_expired(error):
+                    raise _expired_error(token, error) from error
+                raise
+            page = _checked_page(answer, token)
+            rows += len(page.items)
+            empty = 0 if len(page.items) else empty + 1
+            place = {"end": True, "rows": rows} if _is_end(page.next) else {"token": page.next, "rows": rows}
+            if "token" in place:
+                cycle.refuse(page.next, token)
+                self._refuse_endless(empty)
+            yield Found(page, place)
+            token = page.next
+
+    def _refuse_endless(self, empty: int) -> None:
+        if empty > self._max_empty:
+            raise EndlessPagesError(
+                f"{empty:,} pages in a row had no item, and each names a next one. If that is right, allow more with"
+                f" CursorToken(fetch, max_empty=...)."
+            )
+
+
+class _Cycle:
+    """Finds that tokens come round, with whatever period, while it keeps one of them only (Brent's algorithm).
+
+    The kept token is replaced after 1, 2, 4, 8, ... others, so one day it lies in the circle and is kept for longer
+    than the circle is long. Until then at most three times the distinct tokens have been seen.
+    """
+
+    def __init__(self, first: JsonValue) -> None:
+        self._kept = first
+        self._seen, self._room = 0, 1
+
+    def refuse(self, token: JsonValue, asked: JsonValue) -> None:
+        """Take the next token.
+
+        Raises:
+            RepeatedTokenError: it was there before.
+        """
+        if token in (asked, self._kept):
+            raise RepeatedTokenError(
+                f"The page of token {reprlib.repr(asked)} names {_as_named(token, asked)} as the next one, so the loop"
+                f" would never end. If the API signals its last page like this, return Page(items, None) from fetch."
+            )
+        self._seen += 1
+        if self._seen == self._room:
+            self._kept, self._seen, self._room = token, 0, 2 * self._room
+
+
+def _as_named(token: JsonValue, asked: JsonValue) -> str:
+    return "that same token" if token == asked else f"{reprlib.repr(token)}, which was fetched before,"
+
+
+def _checked_page(answer: object, token: JsonValue) -> Page[Any]:
+    call = f"fetch({reprlib.repr(token)})"
+    if not isinstance(answer, Page):
+        raise WrongAnswerError(
+            f"{call} returned a {type(answer).__name__}; return a Page(items, next) of airflow_resume.loops."
+        )
+    if not _is_end(answer.next):
+        values.check(answer.next, at=f"the token after {reprlib.repr(token)}")
+        values.check_size("the token", answer.next)
+    return as_page(answer, call)
+
+
+def _is_end(token: JsonValue) -> bool:
+    return token is None or token == ""
+
+
+def _test_of(expired: Any) -> Callable[[Exception], bool]:
+    """The test that `expired=` stands for."""
+    if expired is None:
+        return lambda _error: False
+    kinds = expired if isinstance(expired, tuple) else (expired,)
+    if all(isinstance(kind, type) and issubclass(kind, Exception) for kind in kinds):
+        return lambda error: isinstance(error, kinds)
+    if callable(expired) and not isinstance(expired, type):
+        return cast("Callable[[Exception], bool]", expired)
+    raise TypeError(f"expired={expired!r} must be an exception class, a tuple of them, or a function of the exception")
+
+
+def _expired_error(token: JsonValue, error: Exception) -> TokenExpiredError:
+    return TokenExpiredError(
+        f"The API no longer takes the token {reprlib.repr(token)} of the next page ({error!r}). Clear the task to start"
+        f" over; CursorToken(fetch, on_expired='restart') does that by itself."
+    )
