@@ -56,6 +56,9 @@ def test_a_loop_goes_on_without_the_api_server_within_its_bound_and_catches_up(q
         f"without the API server for {back - gone:.0f} s: {len(during)} elements in {during[-1]:.1f} s, then a pause"
         f" of {longest:.1f} s, on at {next(at for at in times if at > gone + away) - back:.1f} s after its return"
     )
+    said = [line for line in run.log(1).splitlines() if "Loop 'loop': " in line]
+    print("\n".join(said))
+    assert len(said) >= 3, "at the opening, every half a minute, and at the end"
     assert run.task["try_number"] == 1
     assert run.elements() == list(range(count))
     assert bound / 2 < during[-1] < bound + 5

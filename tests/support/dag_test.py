@@ -46,7 +46,7 @@ with DAG("dag_test", schedule=None) as dag:
     @task
     def loops() -> None:
         SEEN["nested"] = []
-        for outer in (tables := checkpoint("ab", name="outer")):
+        for outer in (tables := checkpoint(["a", "b"], name="outer")):
             SEEN["nested"] += [f"{outer}{inner}" for inner in checkpoint([1, 2], name="inner", within=tables)]
         SEEN["map"] = sorted(checkpoint([1, 2, 3], name="map").map(str, workers=2))
 

@@ -94,7 +94,12 @@ class LoopRun(TaskRun):
 
     def until_held(self, number: int = 0) -> None:
         """Wait until an attempt stays at a hold of the conf."""
-        self.until(self._beside(f"held{number}").exists, f"hold {number} is reached")
+        held = self._beside(f"held{number}")
+        self.until(lambda: held.exists() or self._has_ended(), f"hold {number} is reached")
+        assert held.exists(), f"hold {number} was not reached, and the run has ended"
+
+    def _has_ended(self) -> bool:
+        return self.stage.airflow.run_state(self.dag_id, self.run_id) in {"success", "failed"}
 
     def let_go(self, number: int = 0) -> None:
         self._beside(f"go{number}").touch()

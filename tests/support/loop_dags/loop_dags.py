@@ -45,7 +45,7 @@ with DAG("loops_nested", schedule=None, default_args=RETRIES):
     @task(task_id="run")
     def nested() -> int:
         diary, rows = Diary(), 0
-        with checkpoint("abcd", name="tables", **options(diary)) as tables:
+        with checkpoint(list("abcd"), name="tables", **options(diary)) as tables:
             for table in tables:
                 for row in checkpoint(range(5), name="rows", within=tables):
                     diary.deliver("rows", [table, row])
