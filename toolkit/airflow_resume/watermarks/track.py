@@ -116,7 +116,7 @@ class Tracker:
                     # The end is never None here in a window that has one, and the test for it costs next to nothing.
                     is_plain = value.__class__ is kind and at <= value and (end is None or value < end)
                 except (TypeError, LookupError, ArithmeticError):
-                    is_plain = False
+                    value, is_plain = None, False
                 if is_plain:
                     top = max(top, value)
                     count += 1
@@ -174,7 +174,7 @@ class Tracker:
         missing = found is None or (isinstance(found, tuple) and None in found)
         return None if missing else self.cursor.parse(found, what="the cursor value of a row")
 
-    def _admits_null(self, row: RowT, tally: Tally) -> bool:
+    def _admits_null(self, row: object, tally: Tally) -> bool:
         tally.nulls += 1
         if self.nulls == "raise":
             raise NullCursorError(
@@ -223,8 +223,9 @@ def _reader(key: str | Callable[[RowT], Any]) -> Callable[[RowT], Any]:
 
 
 def _columns(row: object) -> list[str]:
-    names: Any = getattr(row, "keys", None) or getattr(row, "_fields", None) or getattr(row, "__dict__", ())
-    return [str(name) for name in (names() if callable(names) else names)]
+    given: Any = row
+    names: Any = given.keys() if hasattr(row, "keys") else getattr(row, "_fields", None) or getattr(row, "__dict__", ())
+    return [str(name) for name in names]
 
 
 def _tie_reader(unique: Unique[RowT]) -> Callable[[RowT], str] | None:

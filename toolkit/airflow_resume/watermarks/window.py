@@ -55,15 +55,17 @@ class Window(Generic[T]):
         self.partition = partition
         self.is_retry = is_retry
         """An earlier attempt of this run began the same window, and may have loaded a part of it."""
-        self._cursor, self._advance = cursor, advance
+        self._cursor = cursor
+        self._advance: Advance = advance
         self._start, self._end, self._at = start, end, at
-        self._nulls, self._future = nulls, future
+        self._nulls: Nulls = nulls
+        self._future: Future = future
         self._settles = record is not None and record.settles
         self.tally = Tally()
         """What went through `track` and `observe`."""
         self._told: T | None = None
         self._failed_from: T | None = None
-        self._reset = reset
+        self._reset: Pending | None = reset
         self._known = frozenset(() if record is None else record.ties or ())
         self._sampled = self._has_read = False
         self._open_reads = 0
