@@ -113,12 +113,17 @@ class Tracker:
             for row in rows:
                 try:
                     value = row[key]  # type: ignore[index]
-                    # The end is never None here in a window that has one, and the test for it costs next to nothing.
-                    is_plain = value.__class__ is kind and at <= value and (end is None or value < end)
+                    if value.__class__ is not kind:
+                        is_plain = False
+                    elif value > top:  # so it is not before the mark either
+                        is_plain = end is None or value < end
+                        if is_plain:
+                            top = value
+                    else:
+                        is_plain = value >= at
                 except (TypeError, LookupError, ArithmeticError):
-                    value, is_plain = None, False
+                    is_plain = False
                 if is_plain:
-                    top = max(top, value)
                     count += 1
                     yield row
                 elif self._admits(row, _reader(key), None, tally):
