@@ -364,7 +364,8 @@ def test_an_element_has_the_same_id_in_every_attempt_and_no_other_has_it() -> No
     seen: list[tuple[int, str]] = []
 
     def attempt(world: LoopWorld) -> None:
-        with checkpoint(range(4), name="l", durability="exit", context=try_of(world).context) as loop:
+        options: Any = {"durability": "exit", "max_stalls": None, "context": try_of(world).context}
+        with checkpoint(range(4), name="l", **options) as loop:
             for number in loop:
                 seen.append((number, loop.element.id))
                 with world.effect(f"load {number}"):
