@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import operator
 import re
 from dataclasses import dataclass
@@ -29,6 +30,7 @@ class IntCursor(CursorType[int]):
     """
 
     type: ClassVar[str] = "int"
+    plain: ClassVar[builtins.type] = int
     has_spans: ClassVar[bool] = True
 
     granularity: int | None = None
@@ -93,6 +95,7 @@ class DecimalCursor(CursorType[Decimal]):
     """
 
     type: ClassVar[str] = "decimal"
+    plain: ClassVar[builtins.type] = Decimal
     has_spans: ClassVar[bool] = True
 
     granularity: Decimal | int | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -32,6 +33,8 @@ class CursorType(ABC, Generic[T]):
 
     type: ClassVar[str]
     """As it stands in the record."""
+    plain: ClassVar[builtins.type] = object
+    """The exact class of a parsed value: of what in a row needs no parsing."""
     is_ordered: ClassVar[bool] = True
     """Whether `<` means anything. Without it there is no earlier and no later, only the same and another."""
     has_spans: ClassVar[bool] = False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -23,6 +24,7 @@ class KeysetCursor(CursorType[tuple[Any, ...]]):
     """
 
     type: ClassVar[str] = "keyset"
+    plain: ClassVar[builtins.type] = tuple
 
     parts: tuple[CursorType[Any], ...]
 

@@ -145,7 +145,7 @@ class Marks(Generic[T]):
     # --- reading ----------------------------------------------------------------------------------------------
 
     def _of_this_cursor(self, record: MarkRecord, before_write: Callable[[], None]) -> MarkRecord:
-        if record.type == self._cursor.type and record.definition == self._cursor.definition():
+        if record.type == self._cursor.type and record.definition in ({}, self._cursor.definition()):
             return record
         if self._options.migrate is None:
             raise WatermarkChangedError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import re
 from abc import abstractmethod
 from collections.abc import Callable
@@ -93,6 +94,7 @@ class DatetimeCursor(_Counted[datetime]):
     """
 
     type: ClassVar[str] = "datetime"
+    plain: ClassVar[builtins.type] = datetime
 
     tz: str | None = "UTC"
     granularity: timedelta | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, cast
@@ -24,6 +25,7 @@ class TextCursor(CursorType[str]):
     """
 
     type: ClassVar[str] = "text"
+    plain: ClassVar[builtins.type] = str
 
     def parse(self, value: object, *, what: str) -> str:
         """The value as plain text, spaces and all.

@@ -223,10 +223,8 @@ def _reader(key: str | Callable[[RowT], Any]) -> Callable[[RowT], Any]:
 
 
 def _columns(row: object) -> list[str]:
-    given: Any = row
-    if callable(getattr(row, "keys", None)):
-        return [str(name) for name in given.keys()]  # noqa: SIM118  it need not be a dict
-    return [str(name) for name in getattr(row, "_fields", None) or getattr(row, "__dict__", ())]
+    names: Any = getattr(row, "keys", None) or getattr(row, "_fields", None) or getattr(row, "__dict__", ())
+    return [str(name) for name in (names() if callable(names) else names)]
 
 
 def _tie_reader(unique: Unique[RowT]) -> Callable[[RowT], str] | None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from datetime import date, datetime, timezone
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal
 from zoneinfo import ZoneInfo
+
+from typing_extensions import TypeVar
 
 from airflow_resume.errors import NothingReadError, WatermarkError
 from airflow_resume.watermarks.cursor import CursorType
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
     from pydantic import JsonValue
 
 RowT = TypeVar("RowT")
-T = TypeVar("T")
+T = TypeVar("T", default=Any)
 
 Advance = Literal["window", "observed", "explicit"]
 
@@ -204,7 +206,7 @@ class Window(Generic[T]):
         self._sampled = True
 
     def split(self, step: Any) -> Iterator[Window[T]]:
-        """The window in slices, each committed when the next one is asked for; a retry goes on at the first that is not.
+        """The window in slices, each committed when the next is asked for; a retry goes on at the first that is not.
 
         Args:
             step: the length of a slice.
