@@ -328,6 +328,13 @@ def test_what_is_kept_is_read_back_equal_and_of_the_same_type(law: Law, data: st
 
 @every_law
 @given(data=st.data())
+def test_what_is_read_is_of_the_plain_class_that_the_cursor_names(law: Law, data: st.DataObject) -> None:
+    value = law.cursor.parse(data.draw(law.values), what="v")
+    assert law.cursor.plain in {object, type(value)}
+
+
+@every_law
+@given(data=st.data())
 def test_reading_a_value_twice_changes_nothing(law: Law, data: st.DataObject) -> None:
     once = law.cursor.parse(data.draw(law.values), what="v")
     assert law.cursor.parse(once, what="v") == once
