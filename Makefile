@@ -31,6 +31,7 @@ facts-next: $(VENV)/.ready  ## the stand-ins of the testing kit against the pre-
 bench: $(VENV)/.ready  ## what is measured
 	@$(BIN)/python tests/benchmarks/bench_explorer.py
 	@$(BIN)/python tests/benchmarks/bench_plugin.py
+	@$(BIN)/python tests/benchmarks/bench_loop_kills.py
 
 lint: $(VENV)/.ready  ## style, formatting, import borders
 	@$(BIN)/ruff check

@@ -234,7 +234,7 @@ class AirflowClient:
         return _entries(self._get(path, limit=_MOST_ENTRIES)["asset_state_store"])
 
     def logs(self, dag_id: str, run_id: str, task_id: str, try_number: int, map_index: int = -1) -> str:
-        """The log of an attempt, a line for each entry: time, level, text."""
+        """The log of an attempt, a line for each entry: time, level, text, and what was raised."""
         text = self.call(
             "GET",
             f"{_task(dag_id, run_id, task_id)}/logs/{try_number}",
@@ -263,5 +263,6 @@ def _entries(listed: Iterable[Mapping[str, Json]]) -> dict[str, Json]:
 
 def _log_line(text: str) -> str:
     entry = json.loads(text)
-    parts = (entry.get("timestamp"), entry.get("level"), entry.get("event"))
+    raised = (f"{error['exc_type']}: {error['exc_value']}" for error in entry.get("error_detail") or ())
+    parts = (entry.get("timestamp"), entry.get("level"), entry.get("event"), *raised)
     return " ".join(str(part) for part in parts if part)

@@ -53,7 +53,7 @@ def our_job(world: CrashWorld) -> None:
 
 
 def our_mark(world: CrashWorld) -> None:
-    mark = watermark(ORDERS, initial=START, now=lambda: START + timedelta(hours=1))
+    mark = watermark(ORDERS, initial=START, delay=timedelta(0), now=lambda: START + timedelta(hours=1))
     with mark.open(task_context(world=world.airflow, assets=[ORDERS]).context), world.effect("load"):
         pass
 

@@ -321,7 +321,7 @@ START = datetime(2026, 1, 1, tzinfo=timezone.utc)
 
 
 def loads_what_is_new(world: CrashWorld) -> None:
-    mark = watermark(ORDERS, initial=START, now=lambda: START + timedelta(hours=1))
+    mark = watermark(ORDERS, initial=START, delay=timedelta(0), now=lambda: START + timedelta(hours=1))
 
     @mark
     def load(window: Window) -> None:

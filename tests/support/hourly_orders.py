@@ -32,7 +32,7 @@ class Clock:
 
 
 def orders(clock: Clock, **options: Any) -> Any:
-    return watermark(ORDERS, initial=START, now=clock, **options)
+    return watermark(ORDERS, **{"initial": START, "now": clock, "delay": timedelta(0), **options})
 
 
 def two_runs() -> CrashWorld:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import datetime, timedelta
 from typing import Any
 
 from airflow.sdk import Asset, BaseOperator
@@ -47,14 +48,14 @@ def elements(names: list[str]) -> Iterator[str]:
 
 checkpoint(Batches(range(3), size=2), name="l")
 
-orders = watermark(Asset("orders"), initial="2026-01-01T00:00:00Z")
-assert_type(orders, Watermark)
+orders = watermark(Asset("orders"), initial="2026-01-01T00:00:00Z", delay=timedelta(minutes=1))
+assert_type(orders, Watermark[Any])
 with orders.open({}) as window:
     assert_type(window, Window)
 
 
 @orders
-def load(window: Window, table: str) -> int:
+def load(window: Window[datetime], table: str) -> int:
     return len(table) + window.end.hour
 
 

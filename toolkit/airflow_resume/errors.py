@@ -205,5 +205,53 @@ class PartitionNeededError(WatermarkError, AirflowFailException):
     """The instances of a mapped task would share one mark, and skip each other's rows."""
 
 
+class PartitionError(WatermarkError, ValueError, AirflowFailException):
+    """The partition is not JSON, or cannot be found out."""
+
+
+class CursorColumnError(WatermarkError, LookupError, AirflowFailException):
+    """A row has no such cursor column."""
+
+
+class NullCursorError(WatermarkError, ValueError, AirflowFailException):
+    """A row has no cursor value, so it lies in no window."""
+
+
+class FutureRowError(WatermarkError, ValueError):
+    """A row lies behind the end of the window."""
+
+
+class UnsortedRowsError(WatermarkError, ValueError, AirflowFailException):
+    """The rows do not come in the order of the cursor."""
+
+
+class NothingReadError(WatermarkError, AirflowFailException):
+    """The body returned without having read what the mark would move over. The mark stays."""
+
+
+class WatermarkGapError(WatermarkError, AirflowFailException):
+    """Something before the window is not loaded, and the policy does not go on over it."""
+
+
+class WatermarkConflictError(WatermarkError):
+    """Another run has moved the token since the window began. A retry begins at the new one."""
+
+
+class BackfillError(WatermarkError, AirflowFailException):
+    """This backfill run cannot load a window."""
+
+
+class OverrideError(WatermarkError, ValueError, AirflowFailException):
+    """The run's conf names a window that cannot be."""
+
+
+class StageTokenError(WatermarkError, ValueError, AirflowFailException):
+    """The token is not one that this run staged for this watermark."""
+
+
+class WatermarkWarning(UserWarning):
+    """Something about a watermark that is likely not meant; said when the Dag file is read."""
+
+
 class DecoratorOrderError(ResumeError, TypeError):
     """The decorator of airflow-resume must stand below @task, directly over the function."""

@@ -52,7 +52,7 @@ class Slot(Generic[RecordT]):
             WrongRecordError: the store answered with the record of another key.
         """
         stored = self.store.get(self.key)
-        return None if stored is None else self._decode(stored)
+        return None if stored is None else self.decode(stored)
 
     def write(self, record: RecordT) -> None:
         """Write the record. It counts as saved when this returns, and not before.
@@ -74,7 +74,11 @@ class Slot(Generic[RecordT]):
         """Remove the record."""
         self.store.delete(self.key)
 
-    def _decode(self, stored: JsonValue) -> RecordT:
+    def decode(self, stored: JsonValue) -> RecordT:
+        """The record that `stored` is.
+
+        Raises: as `read`.
+        """
         version = stored.get("v") if isinstance(stored, dict) else None
         if not isinstance(stored, dict) or not isinstance(version, int):
             raise self._unreadable("it is not a record of airflow-resume")

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from datetime import datetime, timedelta, timezone
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_resume.watermarks.commit import MAX_ISLANDS, Mark, Outcome, decide_commit
+from airflow_resume.watermarks.commit import MAX_ISLANDS, MAX_TIES, Loaded, Mark, Outcome, decide_commit
 
 START = datetime(2026, 1, 1, tzinfo=timezone.utc)
 
@@ -22,7 +24,11 @@ def mark(hour: int, *islands: tuple[int, int], epoch: str = "e") -> Mark:
     return Mark(at=at(hour), epoch=epoch, islands=tuple((at(start), at(end)) for start, end in islands))
 
 
-TABLE = {
+def loaded(start: int, end: int | None, **fields: Any) -> Loaded:
+    return Loaded(start=at(start), new=None if end is None else at(end), epoch="e", **fields)
+
+
+TABLE: dict[str, tuple[Mark | None, tuple[int, int], Outcome, Mark | None]] = {
     "follows on": (mark(5), (5, 8), Outcome.ADVANCED, mark(8)),
     "overlaps": (mark(5), (3, 8), Outcome.ADVANCED, mark(8)),
     "ends at the mark": (mark(8), (5, 8), Outcome.NOOP, None),
@@ -42,7 +48,57 @@ TABLE = {
 def test_commit(row: str) -> None:
     before, (start, end), outcome, after = TABLE[row]
     print(f"{row:30} -> {outcome.value}")
-    assert decide_commit(before, epoch="e", start=at(start), end=at(end)) == (outcome, after)
+    assert decide_commit(before, loaded(start, end)) == (outcome, after)
+
+
+TIED = replace(mark(5), ties=("a", "b"))
+CHOICES: dict[str, tuple[Mark | None, Loaded, dict[str, Any], Outcome, Mark | None]] = {
+    "nothing was seen": (mark(5), loaded(5, None), {}, Outcome.NOOP, None),
+    "a gap, fail": (mark(5), loaded(6, 8), {"on_gap": "fail"}, Outcome.REFUSED, None),
+    "a gap, jump": (mark(5), loaded(6, 8), {"on_gap": "jump"}, Outcome.JUMPED, mark(8)),
+    "a gap, jump onto an island": (mark(5, (8, 9)), loaded(6, 8), {"on_gap": "jump"}, Outcome.JUMPED, mark(9)),
+    "no gap, fail": (mark(5), loaded(5, 8), {"on_gap": "fail"}, Outcome.ADVANCED, mark(8)),
+    "more ties": (TIED, loaded(5, 5, ties=("c",)), {}, Outcome.NOOP, replace(mark(5), ties=("a", "b", "c"))),
+    "the same ties": (TIED, loaded(5, 5, ties=("b",)), {}, Outcome.NOOP, None),
+    "ties at a mark without": (mark(5), loaded(5, 5, ties=("b",)), {}, Outcome.NOOP, None),
+    "ties below the mark": (TIED, loaded(3, 4, ties=("b",)), {}, Outcome.NOOP, None),
+    "other ties at a new mark": (TIED, loaded(5, 7, ties=("z",)), {}, Outcome.ADVANCED, replace(mark(7), ties=("z",))),
+    "an island ends the ties": (
+        replace(mark(5, (7, 9)), ties=("a",)),
+        loaded(5, 7, ties=("z",)),
+        {},
+        Outcome.ADVANCED,
+        mark(9),
+    ),
+    "a token": (mark(5), loaded(5, 3), {"ordered": False}, Outcome.ADVANCED, mark(3)),
+    "the same token": (mark(5), loaded(5, 5), {"ordered": False}, Outcome.NOOP, None),
+    "another token since": (
+        replace(mark(5), rev=2),
+        loaded(5, 3, base_rev=1),
+        {"ordered": False},
+        Outcome.CONFLICT,
+        None,
+    ),
+    "a token, made anew": (mark(5, epoch="o"), loaded(5, 3), {"ordered": False}, Outcome.FENCED, None),
+}
+
+
+@pytest.mark.parametrize("row", CHOICES)
+def test_commit_by_choice(row: str) -> None:
+    before, window, choices, outcome, after = CHOICES[row]
+    print(f"{row:30} -> {outcome.value}")
+    assert decide_commit(before, window, **choices) == (outcome, after)
+
+
+def test_every_outcome_of_a_window_that_commits_is_in_a_table() -> None:
+    seen = {outcome for *_, outcome, _ in TABLE.values()} | {outcome for *_, outcome, _ in CHOICES.values()}
+    assert seen == set(Outcome) - {Outcome.EMPTY, Outcome.UNCOMMITTED}
+
+
+def test_too_many_ties_are_not_told_apart() -> None:
+    many = tuple(f"{number:08x}" for number in range(MAX_TIES))
+    _, after = decide_commit(replace(mark(5), ties=("x",)), loaded(5, 5, ties=many))
+    assert after == mark(5)
 
 
 @given(st.lists(st.tuples(st.integers(0, 30), st.integers(1, 6)), max_size=25), st.randoms())
@@ -51,23 +107,23 @@ def test_in_any_order_the_mark_never_moves_back_and_never_passes_what_was_not_lo
 ) -> None:
     windows = [(start, start + length) for start, length in spans]
     shuffle.shuffle(windows)
-    now, loaded = mark(0), set[int]()
+    now, done = mark(0), set[int]()
     for start, end in windows:
-        loaded |= set(range(start, end))
-        _, after = decide_commit(now, epoch="e", start=at(start), end=at(end))
+        done |= set(range(start, end))
+        _, after = decide_commit(now, loaded(start, end))
         if after is not None:
             assert after.at >= now.at
             now = after
         reached = (now.at - START) // timedelta(hours=1)
-        assert set(range(reached)) <= loaded
+        assert set(range(reached)) <= done
         for island_start, island_end in now.islands:
             hours = range((island_start - START) // timedelta(hours=1), (island_end - START) // timedelta(hours=1))
-            assert set(hours) <= loaded
+            assert set(hours) <= done
 
 
 def test_islands_past_the_cap_are_forgotten_from_the_far_end() -> None:
     now = mark(0)
     for hour in range(2, 2 + 4 * MAX_ISLANDS, 2):
-        now = decide_commit(now, epoch="e", start=at(hour), end=at(hour + 1))[1] or now
+        now = decide_commit(now, loaded(hour, hour + 1))[1] or now
     assert len(now.islands) == MAX_ISLANDS
     assert now.islands[0] == (at(2), at(3))

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from airflow_resume import metrics
 from airflow_resume.jobs.decide import Step
 
 if TYPE_CHECKING:
@@ -28,11 +29,7 @@ def counters_of(step: Step, *, had_job: bool) -> list[str]:
 
 def count(name: str, tags: Mapping[str, str]) -> None:
     """Move the counter `resumable_job.<name>`."""
-    try:
-        from airflow.sdk._shared.observability.metrics import stats
-    except ImportError:  # it is private, and may move
-        return
-    stats.incr(f"resumable_job.{name}", tags=dict(tags))
+    metrics.count(f"resumable_job.{name}", tags)
 
 
 @contextmanager

@@ -1,7 +1,18 @@
 """Watermarks: load what is new since the last run, and never skip a row."""
 
-from airflow_resume.watermarks.cursor import Cursor
+from airflow_resume.watermarks.commit import Outcome
+from airflow_resume.watermarks.cursor import Cursor, CursorType
+from airflow_resume.watermarks.events import LoadedWindow, windows_from_events
 from airflow_resume.watermarks.mark import Watermark, watermark
 from airflow_resume.watermarks.window import Window
 
-__all__ = ["Cursor", "Watermark", "Window", "watermark"]
+__all__ = [
+    "Cursor",
+    "CursorType",
+    "LoadedWindow",
+    "Outcome",
+    "Watermark",
+    "Window",
+    "watermark",
+    "windows_from_events",
+]

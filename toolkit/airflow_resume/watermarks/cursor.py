@@ -1,55 +1,100 @@
-"""The type of a watermark: how its values are read, compared and written as text, exactly."""
+"""The types of a watermark's values, and which one an initial value means."""
 
 from __future__ import annotations
 
-from datetime import datetime, timezone
-from typing import ClassVar
+import builtins
+from datetime import date, datetime, timedelta
+from decimal import Decimal
+from typing import Any, SupportsIndex
 
-from airflow_resume.errors import CursorTypeError
+from airflow_resume.watermarks.amounts import DecimalCursor, IntCursor
+from airflow_resume.watermarks.cursor_type import CursorType, Span, refusal
+from airflow_resume.watermarks.keysets import KeysetCursor
+from airflow_resume.watermarks.moments import DateCursor, DatetimeCursor, looks_like_day, looks_like_moment
+from airflow_resume.watermarks.texts import TextCursor, TokenCursor
 
-
-class DatetimeCursor:
-    """Points in time, aware, exact to the microsecond, kept as ISO 8601 in UTC."""
-
-    type: ClassVar[str] = "datetime"
-
-    def parse(self, value: object, *, what: str) -> datetime:
-        """The value as a point in time in UTC.
-
-        Raises:
-            CursorTypeError: not a datetime or its ISO 8601 text, or one without an offset: `2026-01-01 00:00` is not
-                a point in time before it is said where.
-        """
-        moment = _from_text(value, what) if isinstance(value, str) else value
-        if not isinstance(moment, datetime):
-            raise CursorTypeError(f"{what} is {value!r}, a {type(value).__name__}; this watermark needs a datetime")
-        if moment.tzinfo is None:
-            raise CursorTypeError(
-                f"{what} is {value!r}, which has no offset from UTC; write {value}+00:00 if it is UTC"
-            )
-        utc = moment.astimezone(timezone.utc)
-        # A plain datetime whatever came in: a pendulum DateTime, say, counts by rules of its own.
-        return datetime(
-            utc.year, utc.month, utc.day, utc.hour, utc.minute, utc.second, utc.microsecond, tzinfo=timezone.utc
-        )
-
-    def text(self, value: datetime) -> str:
-        """The value as it is kept."""
-        return value.isoformat()
-
-
-def _from_text(text: str, what: str) -> datetime:
-    try:
-        # Python 3.10 does not read the Z.
-        return datetime.fromisoformat(text[:-1] + "+00:00" if text.endswith(("Z", "z")) else text)
-    except ValueError as error:
-        raise CursorTypeError(f"{what} is {text!r}, which is not ISO 8601 such as 2026-01-01T00:00:00Z") from error
+__all__ = ["Cursor", "CursorType", "Span", "infer_cursor"]
 
 
 class Cursor:
-    """The types of a watermark."""
+    """The types of a watermark: `cursor=Cursor.int()`."""
 
     @staticmethod
-    def datetime() -> DatetimeCursor:
-        """Points in time."""
-        return DatetimeCursor()
+    def datetime(tz: str | None = "UTC", granularity: timedelta | None = None) -> DatetimeCursor:
+        """Points in time; a window's bounds are shown in `tz`. With `tz=None`, times without a zone."""
+        return DatetimeCursor(tz=tz, granularity=granularity)
+
+    @staticmethod
+    def date() -> DateCursor:
+        """Days."""
+        return DateCursor()
+
+    @staticmethod
+    def int(granularity: builtins.int | None = None) -> IntCursor:
+        """Whole numbers of any size."""
+        return IntCursor(granularity=granularity)
+
+    @staticmethod
+    def decimal(granularity: Decimal | builtins.int | None = None) -> DecimalCursor:
+        """Numbers with digits after the point, all of them kept."""
+        return DecimalCursor(granularity=granularity)
+
+    @staticmethod
+    def text() -> TextCursor:
+        """Text in the order of its code points; the source must sort so too."""
+        return TextCursor()
+
+    @staticmethod
+    def keyset(first: CursorType[Any], second: CursorType[Any], *more: CursorType[Any]) -> KeysetCursor:
+        """Several columns, compared from the first on."""
+        return KeysetCursor((first, second, *more))
+
+    @staticmethod
+    def token() -> TokenCursor:
+        """What a source hands out to go on from, without order."""
+        return TokenCursor()
+
+
+def infer_cursor(initial: object) -> CursorType[Any]:
+    """The cursor that an initial value means; a function that gives one is taken to give points in time.
+
+    Raises:
+        CursorTypeError: it may mean several, or none; with the `cursor=` to write.
+    """
+    if callable(initial):
+        return Cursor.datetime()
+    cursor = _cursor_of(initial)
+    cursor.parse(initial, what="initial")
+    return cursor
+
+
+def _cursor_of(initial: object) -> CursorType[Any]:
+    match initial:
+        case str():
+            return _cursor_of_text(initial)
+        case datetime():
+            return Cursor.datetime()
+        case date():
+            return Cursor.date()
+        case Decimal():
+            return Cursor.decimal()
+        case SupportsIndex() | float():  # True and 0.5 are then refused as ints, with the reason
+            return Cursor.int()
+        case tuple() | list():
+            remedy = "name the cursor of every column, such as cursor=Cursor.keyset(Cursor.datetime(), Cursor.int())"
+        case _:
+            remedy = "say what it is with cursor=, such as Cursor.token() for what a source hands out to go on from"
+    raise refusal(initial, remedy, what="initial")
+
+
+def _cursor_of_text(initial: str) -> CursorType[Any]:
+    if looks_like_day(initial):
+        return Cursor.date()
+    if looks_like_moment(initial):
+        return Cursor.datetime()
+    raise refusal(
+        initial,
+        "it is not a time such as 2026-01-01T00:00:00Z nor a day such as 2026-01-01; say what it is with"
+        " cursor=Cursor.text(), Cursor.int(), Cursor.decimal() or Cursor.token()",
+        what="initial",
+    )

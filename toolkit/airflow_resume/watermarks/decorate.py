@@ -5,15 +5,16 @@ from __future__ import annotations
 import functools
 import inspect
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from typing import Any, cast
 
 from airflow_resume.errors import DecoratorOrderError
 from airflow_resume.watermarks.window import Window
 
-OpenWindow = Callable[[], AbstractContextManager[Window]]
-AsyncOpenWindow = Callable[[], AbstractAsyncContextManager[Window]]
+OpenWindow = Callable[[Mapping[str, Any]], AbstractContextManager[Window[Any]]]
+AsyncOpenWindow = Callable[[Mapping[str, Any]], AbstractAsyncContextManager[Window[Any]]]
+"""Given the arguments of the function, by name."""
 
 
 def with_window(function: Callable[..., Any], sync_open: OpenWindow, async_open: AsyncOpenWindow) -> Callable[..., Any]:
@@ -29,21 +30,26 @@ def with_window(function: Callable[..., Any], sync_open: OpenWindow, async_open:
     others = [parameter for name, parameter in signature.parameters.items() if name != "window"]
     visible = signature.replace(parameters=others)
 
-    def bound(window: Window, args: tuple[Any, ...], kwargs: dict[str, Any]) -> inspect.BoundArguments:
-        given = {**visible.bind(*args, **kwargs).arguments, "window": window}
+    def named(args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+        return dict(visible.bind(*args, **kwargs).arguments)
+
+    def bound(window: Window[Any], arguments: dict[str, Any]) -> inspect.BoundArguments:
+        given = {**arguments, "window": window}
         in_order = OrderedDict((name, given[name]) for name in signature.parameters if name in given)
         return inspect.BoundArguments(signature, in_order)
 
     @functools.wraps(function)
     def load(*args: Any, **kwargs: Any) -> Any:
-        with sync_open() as window:
-            call = bound(window, args, kwargs)
+        arguments = named(args, kwargs)
+        with sync_open(arguments) as window:
+            call = bound(window, arguments)
             return _finished(function(*call.args, **call.kwargs), function)
 
     @functools.wraps(function)
     async def async_load(*args: Any, **kwargs: Any) -> Any:
-        async with async_open() as window:
-            call = bound(window, args, kwargs)
+        arguments = named(args, kwargs)
+        async with async_open(arguments) as window:
+            call = bound(window, arguments)
             return _finished(await function(*call.args, **call.kwargs), function)
 
     wrapper: Any = async_load if inspect.iscoroutinefunction(function) else load

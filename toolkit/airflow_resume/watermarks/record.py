@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from airflow_resume.attempt import Claim
 from airflow_resume.record import Record
@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from airflow_resume.attempt import Attempt
 
 MARK_PREFIX, WINDOW_PREFIX = "resume.watermark", "resume.window"
-MAX_HISTORY = 10
+
+Pending = Literal["initial", "rewind", "reset"]
+Origin = Literal["mark", "conf", "backfill"]
 
 
 class Writer(BaseModel):
@@ -39,7 +41,7 @@ class Move(BaseModel):
 
     model_config = ConfigDict(defer_build=True, frozen=True, extra="allow")
 
-    to: str
+    to: JsonValue
     run_id: str
 
 
@@ -47,19 +49,24 @@ class MarkRecord(Record):
     """How far an asset is loaded, under `resume.watermark.<name>` in the asset's store.
 
     Args:
-        type: of the cursor.
-        at: everything before it is loaded, as text.
+        type: of the cursor. `definition`: what else its values depend on.
+        at: everything before it is loaded, as the cursor keeps it.
         rev: goes up by one with every write.
         epoch: of this record; a record made anew has another one, so that a run from before cannot move it.
+        pending: it was set, and nothing is loaded from there yet: by whom.
+        ties: which rows at `at` are loaded, where they can be told apart.
         islands: windows loaded beyond `at`, with a gap before them: `(start, end)`, in order.
         by: who wrote this. `history`: the newest moves.
     """
 
     type: str
-    at: str
+    definition: dict[str, JsonValue] = Field(default_factory=dict)
+    at: JsonValue
     rev: int = 0
     epoch: str
-    islands: tuple[tuple[str, str], ...] = ()
+    pending: Pending | None = None
+    ties: tuple[str, ...] | None = None
+    islands: tuple[tuple[JsonValue, JsonValue], ...] = ()
     by: Writer | None = None
     history: tuple[Move, ...] = ()
 
@@ -74,11 +81,31 @@ class WindowState(str, Enum):
 
 
 class WindowRecord(Record):
-    """The window of a run, under `resume.window.<name>` in the task's store: saved before the body runs."""
+    """The window of a run, under `resume.window.<name>` in the task's store: saved before the body runs.
 
-    start: str = Field(validation_alias="from", serialization_alias="from")
-    end: str = Field(validation_alias="to", serialization_alias="to")
+    Args:
+        start, end: as the cursor keeps them; no end: whatever is there.
+        at: where the mark stood.
+        type: of the cursor.
+        base_rev, epoch: of the mark.
+        origin: where the bounds come from. `commits`: whether the mark may move.
+        reset: the mark was set to `at`, and nothing was loaded from there yet.
+        ties: of the mark, so that a retry passes over the same rows.
+        settles: nothing before the end changes any more.
+        done: slices before it are loaded and committed (`window.split`).
+    """
+
+    start: JsonValue = Field(default=None, validation_alias="from", serialization_alias="from")
+    end: JsonValue = Field(default=None, validation_alias="to", serialization_alias="to")
+    at: JsonValue = None
+    type: str = "datetime"
     base_rev: int
     epoch: str
+    origin: Origin = "mark"
+    commits: bool = True
+    reset: Pending | None = None
+    ties: tuple[str, ...] | None = None
+    settles: bool = False
+    done: JsonValue = None
     state: WindowState = WindowState.PENDING
     claim: Claim

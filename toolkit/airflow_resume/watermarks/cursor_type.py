@@ -1,0 +1,112 @@
+"""What every type of cursor can do: read a value exactly, keep it as text, round it down, count with it."""
+
+from __future__ import annotations
+
+import builtins
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from decimal import Decimal
+from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
+
+from airflow_resume.errors import CursorTypeError
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
+
+T = TypeVar("T")
+
+Span = timedelta | int | Decimal
+"""A distance between two values: what a delay, a lookback and a largest window are given in."""
+
+MAX_SHOWN = 200
+
+
+@dataclass(frozen=True)
+class CursorType(ABC, Generic[T]):
+    """The type of the values of a watermark, whose own `<` is their order.
+
+    Two laws hold for all of them: `parse(dump(value)) == value`, and `floor(value) <= value`. Nothing is ever rounded
+    up: a mark that stands a little too low reads rows again, one that stands a little too high skips them.
+    """
+
+    type: ClassVar[str]
+    """As it stands in the record."""
+    plain: ClassVar[builtins.type] = object
+    """The exact class of a parsed value: of what in a row needs no parsing."""
+    is_ordered: ClassVar[bool] = True
+    """Whether `<` means anything. Without it there is no earlier and no later, only the same and another."""
+    has_spans: ClassVar[bool] = False
+    """Whether a delay, a lookback or a largest window can be given."""
+    has_clock: ClassVar[bool] = False
+    """Whether a clock gives the value of this moment, so that a window can end at it."""
+
+    def definition(self) -> dict[str, JsonValue]:
+        """What the kept values mean. Values kept under another definition cannot be gone on from."""
+        return {"type": self.type}
+
+    @abstractmethod
+    def parse(self, value: object, *, what: str) -> T:
+        """The value given by a user, a row of a source, a person who typed it, or the record.
+
+        Raises:
+            CursorTypeError: it is not one; named by `what`.
+        """
+
+    @abstractmethod
+    def dump(self, value: T) -> JsonValue:
+        """The value as it is kept: readable and exact. Equal values are kept equal."""
+
+    def floor(self, value: T) -> T:
+        """The value rounded down to the granularity; the value itself where there is none."""
+        return value
+
+    def present(self, value: T) -> T:
+        """The value as it is handed to the body as a bound of its window."""
+        return value
+
+    def now(self, clock: Callable[[], object]) -> T:
+        """The value of this moment on `clock`."""
+        return self.parse(clock(), what="now()")
+
+    @property
+    def no_span(self) -> Span:
+        """The span that changes nothing. It is the only one where `has_spans` is false."""
+        return 0
+
+    def check_span(self, name: str, span: object) -> None:
+        """Refuse a span that cannot be counted with.
+
+        Raises:
+            CursorTypeError: of the wrong type. ValueError: a negative one.
+        """
+        if type(span) is not int or span:
+            raise CursorTypeError(
+                f"{name} is {shown(span)}, and from a value of {shown(self)} nothing can be subtracted; leave {name}"
+                f" out, or use a cursor that counts: Cursor.datetime(), date(), int() or decimal()"
+            )
+
+    def plus(self, value: T, span: Span) -> T:
+        """The value `span` later, or the last one there is."""
+        self.check_span("span", span)
+        return value
+
+    def minus(self, value: T, span: Span) -> T:
+        """The value `span` earlier, or the first one there is."""
+        self.check_span("span", span)
+        return value
+
+
+def refusal(value: object, remedy: str, *, what: str) -> CursorTypeError:
+    """The error for a value that is none of the cursor's, with what to do about it."""
+    return CursorTypeError(f"{what} is {shown(value)}, of type {type(value).__name__}; {remedy}")
+
+
+def shown(value: object) -> str:
+    """The value for a message, cut where it is long."""
+    try:
+        text = repr(value)
+    except ValueError:  # Python does not write out an int of more than 4300 digits
+        return "a value too long to show"
+    return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}..."

@@ -1,0 +1,99 @@
+"""What a consumer of the asset is to process: the windows that were loaded, from the events that triggered it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from airflow_resume.errors import WatermarkError
+from airflow_resume.watermarks.commit import Outcome
+from airflow_resume.watermarks.cursor import Cursor, CursorType
+from airflow_resume.watermarks.journal import entries_of
+
+if TYPE_CHECKING:
+    from airflow.sdk import Asset
+    from pydantic import JsonValue
+
+    from airflow_resume.attempt import AnyContext
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoadedWindow:
+    """A window that a run has loaded: `[start, end)`.
+
+    Args:
+        name: of the watermark. `partition`: of the asset.
+        start, end: as the cursor has them; no end: up to what was there.
+        at: where the mark stood then.
+        outcome: what became of the window.
+        origin: `"mark"`, `"conf"` or `"backfill"`.
+        run_id: of the run that loaded it, and `map_index` of its task instance.
+    """
+
+    name: str
+    start: Any
+    end: Any
+    at: Any
+    outcome: Outcome
+    partition: JsonValue = None
+    origin: str = "mark"
+    run_id: str = ""
+    map_index: int = -1
+
+
+def windows_from_events(
+    context: AnyContext, asset: Asset, *, name: str | None = None, cursor: CursorType[Any] | None = None
+) -> list[LoadedWindow]:
+    """The windows of `asset` whose loading triggered this run, oldest first.
+
+    Args:
+        context: of a task in a Dag that is scheduled on the asset.
+        asset: as in the schedule.
+        name: of the watermark; by default all.
+        cursor: of the watermark; by default found out, but for those of several columns, and tokens, which stay JSON.
+
+    Raises:
+        WatermarkError: the run was not triggered by this asset, or its events are gone.
+    """
+    triggering: Any = context.get("triggering_asset_events") or {}
+    try:
+        events = list(triggering[asset])
+    except KeyError:
+        raise WatermarkError(
+            f"This run was not triggered by the asset {asset.name!r}, so there are no windows to process; schedule the"
+            f" Dag on it, and trigger it by that."
+        ) from None
+    return [
+        _loaded(event, key, entry, cursor)
+        for event in events
+        for key, entry in entries_of(event).items()
+        if isinstance(entry, dict) and (name is None or entry.get("name", key) == name)
+    ]
+
+
+def _loaded(event: Any, key: str, entry: dict[str, Any], cursor: CursorType[Any] | None) -> LoadedWindow:
+    known = cursor or _cursor_of(entry)
+
+    def parsed(value: JsonValue) -> Any:
+        return value if known is None or value is None else known.parse(value, what=f"the event of {key!r}")
+
+    return LoadedWindow(
+        name=entry.get("name", key),
+        start=parsed(entry.get("from")),
+        end=parsed(entry.get("to")),
+        at=parsed(entry.get("at")),
+        outcome=Outcome(entry.get("outcome", Outcome.ADVANCED.value)),
+        partition=entry.get("partition"),
+        origin=entry.get("origin", "mark"),
+        run_id=event.source_run_id or "",
+        map_index=-1 if event.source_map_index is None else event.source_map_index,
+    )
+
+
+def _cursor_of(entry: dict[str, Any]) -> CursorType[Any] | None:
+    definition = entry.get("definition") or {}
+    kind = definition.get("type", entry.get("type"))
+    if kind == "datetime":
+        return Cursor.datetime(tz=definition.get("tz", "UTC"))
+    simple: dict[str, Any] = {"date": Cursor.date, "int": Cursor.int, "decimal": Cursor.decimal, "text": Cursor.text}
+    return simple[kind]() if kind in simple else None

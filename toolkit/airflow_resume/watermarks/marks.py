@@ -1,0 +1,190 @@
+"""The mark in the asset's store: found, made, set by a person or a program, and moved.
+
+Theory of operation. The asset's store takes writes from any attempt of any task, and has no compare-and-set. So a write
+is read back, and merged again when somebody else won; and each record bears an epoch, so that a run which began before
+the mark was set anew cannot move it. A bare value, as a person types it in Airflow's UI, is a mark set anew.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from uuid import uuid4
+
+from airflow_resume.attempt import Attempt
+from airflow_resume.errors import (
+    CursorTypeError,
+    UnreadableRecordError,
+    WatermarkChangedError,
+    WatermarkError,
+    WatermarkLostError,
+)
+from airflow_resume.record import Slot
+from airflow_resume.store import StateStore
+from airflow_resume.watermarks.commit import Loaded, Mark, Outcome, decide_commit
+from airflow_resume.watermarks.options import Options
+from airflow_resume.watermarks.record import MarkRecord, Move, Pending, Writer
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
+
+T = TypeVar("T")
+
+log = logging.getLogger(__name__)
+
+MAX_MERGES = 3
+
+
+class Marks(Generic[T]):
+    """The mark of one partition.
+
+    Args:
+        store: of the asset.
+        key: of the record.
+        options: of the watermark.
+    """
+
+    def __init__(self, store: StateStore, key: str, options: Options[T]) -> None:
+        self.store, self.key = store, key
+        self._options = options
+        self._cursor = options.cursor
+        self._slot = Slot(store, key, MarkRecord)
+
+    def find(self, *, before_write: Callable[[], None], last_journaled: Callable[[], JsonValue]) -> MarkRecord:
+        """The mark to begin at; a missing one is made, and a bare value taken up.
+
+        Args:
+            before_write: is called before the first write; it raises when this attempt was replaced.
+            last_journaled: where the asset's events say that the mark stood; None where they say nothing.
+
+        Raises:
+            WatermarkLostError: there was a mark, and it is missing.
+            WatermarkChangedError: it is one of another cursor.
+            UnreadableRecordError: it is not to be understood.
+        """
+        stored = self.store.get(self.key)
+        if isinstance(stored, dict):
+            return self._of_this_cursor(self._slot.decode(stored), before_write)
+        before_write()
+        if stored is None:
+            made = self._first(last_journaled)
+        else:
+            made = self._new(self._typed(stored), pending="rewind")
+            log.warning("The mark %r was set to %r by hand; loading from there", self.key, stored)
+        self._slot.write(made)
+        found = self._slot.read()  # of two runs that are first, one has written last
+        if found is None:
+            raise WatermarkError(f"{self.key!r} was deleted while it was made")
+        return found
+
+    def set(self, at: T, *, pending: Pending) -> MarkRecord:
+        """Set the mark anew. A record that says so stays in place until something was loaded from there."""
+        record = self._new(at, pending=pending)
+        self._slot.write(record)
+        return record
+
+    def move(self, loaded: Loaded, attempt: Attempt) -> tuple[Outcome, MarkRecord | None]:
+        """What a finished window does to the mark, and the mark as it stands then.
+
+        Raises:
+            WatermarkError: others kept writing it.
+        """
+        for _ in range(MAX_MERGES):
+            stored = self.store.get(self.key)
+            # A bare value was typed by a person while the window was loaded.
+            record = self._slot.decode(stored) if isinstance(stored, dict) else None
+            outcome, mark = decide_commit(
+                None if record is None else self._parsed(record),
+                loaded,
+                ordered=self._cursor.is_ordered,
+                on_gap=self._options.on_gap,
+            )
+            if record is None or mark is None:
+                return outcome, record
+            written = self._moved(record, mark, attempt)
+            self._slot.write(written)
+            if self._slot.read() == written:
+                return outcome, written
+        raise WatermarkError(f"Other runs kept writing {self.key!r}; a retry loads the window again.")
+
+    # --- making -----------------------------------------------------------------------------------------------
+
+    def _first(self, last_journaled: Callable[[], JsonValue]) -> MarkRecord:
+        stood = None if self._options.on_missing == "initial" else last_journaled()
+        if stood is None:
+            return self._new(self._options.first(), pending="initial")
+        if self._options.on_missing == "fail":
+            raise WatermarkLostError(
+                f"{self.key!r} is missing from the state of asset {self._options.asset.name!r}, although its events say"
+                f" that it stood at {stood}. Set on_missing='recover' to go on from there, or on_missing='initial' to"
+                f" load everything again; or type the value to go on from under this key in Airflow's UI."
+            )
+        log.warning("The mark %r was missing; going on at %r, where the asset's events say it stood", self.key, stood)
+        return self._new(self._cursor.parse(stood, what="the journal's mark"), pending=None)
+
+    def _typed(self, value: JsonValue) -> T:
+        try:
+            return self._cursor.parse(value, what=self.key)
+        except CursorTypeError as error:
+            raise UnreadableRecordError(
+                f"What stands under {self.key!r} is neither a mark nor a value to go on from: {error}. Type a value of"
+                f" the cursor there, in Airflow's UI, or delete the key."
+            ) from error
+
+    def _new(self, at: T, *, pending: Pending | None) -> MarkRecord:
+        return MarkRecord(
+            key=self.key,
+            type=self._cursor.type,
+            definition=self._cursor.definition(),
+            at=self._cursor.dump(at),
+            epoch=uuid4().hex[:12],
+            pending=pending,
+        )
+
+    # --- reading ----------------------------------------------------------------------------------------------
+
+    def _of_this_cursor(self, record: MarkRecord, before_write: Callable[[], None]) -> MarkRecord:
+        if record.type == self._cursor.type and record.definition in ({}, self._cursor.definition()):
+            return record
+        if self._options.migrate is None:
+            raise WatermarkChangedError(
+                f"{self.key!r} is a mark of {record.definition or record.type!r}, and this watermark is one of"
+                f" {self._cursor.definition()!r}. Give migrate= a function that makes one of the other (it gets"
+                f" {record.at!r}), or this watermark another name, or type the new value under the key in Airflow's UI."
+            )
+        at = self._cursor.parse(self._options.migrate(record.at), what="what migrate() returned")
+        before_write()
+        log.warning("The mark %r was migrated from %r to %r", self.key, record.at, self._cursor.dump(at))
+        migrated = self._new(at, pending=None).model_copy(update={"rev": record.rev + 1, "history": record.history})
+        self._slot.write(migrated)
+        return migrated
+
+    def _parsed(self, record: MarkRecord) -> Mark:
+        def parse(value: JsonValue) -> Any:
+            return self._cursor.parse(value, what=self.key)
+
+        return Mark(
+            at=parse(record.at),
+            epoch=record.epoch,
+            rev=record.rev,
+            ties=record.ties,
+            islands=tuple((parse(start), parse(end)) for start, end in record.islands),
+        )
+
+    def _moved(self, record: MarkRecord, mark: Mark, attempt: Attempt) -> MarkRecord:
+        dump = self._cursor.dump
+        at = dump(mark.at)
+        has_moved = at != record.at
+        history = (*record.history, Move(to=at, run_id=attempt.scope.run_id)) if has_moved else record.history
+        return record.model_copy(
+            update={
+                "at": at,
+                "rev": record.rev + 1,
+                "pending": None if has_moved else record.pending,
+                "ties": mark.ties,
+                "islands": tuple((dump(start), dump(end)) for start, end in mark.islands),
+                "by": Writer.of(attempt),
+                "history": history[-self._options.history :] if self._options.history else (),
+            }
+        )

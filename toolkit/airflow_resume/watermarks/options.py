@@ -1,0 +1,124 @@
+"""What a user chose for a watermark, checked when the Dag file is read, where it costs nothing."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+
+from airflow_resume import values
+from airflow_resume.arguments import check_choice, check_whole
+from airflow_resume.attempt import utc_now
+from airflow_resume.errors import WatermarkWarning
+from airflow_resume.watermarks.commit import OnGap
+from airflow_resume.watermarks.cursor import CursorType
+from airflow_resume.watermarks.partition import Partition, partition_text
+from airflow_resume.watermarks.record import MARK_PREFIX
+from airflow_resume.watermarks.track import Future, Nulls
+from airflow_resume.watermarks.window import Advance
+
+if TYPE_CHECKING:
+    from airflow.sdk import Asset
+
+T = TypeVar("T")
+
+WhenEmpty = Literal["run", "skip"]
+Backfill = Literal["isolated", "fill", "forbid"]
+OnMissing = Literal["fail", "recover", "initial"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options(Generic[T]):
+    """The arguments of `watermark`; see there."""
+
+    asset: Asset
+    initial: object
+    cursor: CursorType[T]
+    name: str = "watermark"
+    advance: Advance = "window"
+    delay: Any = None
+    lookback: Any = None
+    max_span: Any = None
+    clock: Callable[[], object] | None = None
+    nulls: Nulls = "raise"
+    future: Future = "exclude"
+    when_empty: WhenEmpty = "run"
+    partition: Partition = None
+    backfill: Backfill = "isolated"
+    on_gap: OnGap = "hold"
+    on_missing: OnMissing = "fail"
+    history: int = 10
+    migrate: Callable[[Any], object] | None = None
+
+    def __post_init__(self) -> None:
+        if not (getattr(self.asset, "name", None) and getattr(self.asset, "uri", None)):
+            raise TypeError(f"watermark() needs an Asset, not {self.asset!r}")
+        values.make_key(MARK_PREFIX, self.name)
+        for name, choices in _CHOICES.items():
+            check_choice(name, getattr(self, name), choices)
+        check_whole("history", self.history, least=0)
+        if not callable(self.initial):
+            self.cursor.parse(self.initial, what="initial")
+        if self.partition is not None and not callable(self.partition):
+            partition_text(self.partition)
+        self._check_spans()
+        self._check_clock()
+
+    def _check_spans(self) -> None:
+        for name in ("delay", "lookback", "max_span"):
+            span = getattr(self, name)
+            if span is not None:
+                self.cursor.check_span(name, span)
+        if self.max_span is not None and not self.max_span:
+            raise ValueError("max_span must be longer than nothing")
+
+    def _check_clock(self) -> None:
+        if self.advance == "window" and not self.has_ceiling:
+            raise ValueError(
+                f"advance='window' needs to know where to end, and a {self.cursor.type} has no clock of its own: give"
+                f" now= (such as a function that asks for the greatest value), or take advance='observed'"
+            )
+        for name in ("delay", "max_span"):
+            if getattr(self, name) and not self.has_ceiling:
+                raise ValueError(
+                    f"{name}= counts from now=, and a {self.cursor.type} has no clock of its own: give now= as well"
+                )
+        if self.advance != "explicit" and not self.cursor.is_ordered:
+            raise ValueError(f"A {self.cursor.type} has no order, so only advance='explicit' can move the mark")
+        if self.advance == "window" and self.cursor.type == "datetime" and self.delay is None:
+            warnings.warn(
+                f"The watermark {self.name!r} on {self.asset.name!r} has no delay=: a row that becomes visible after"
+                f" the time it bears, as of a slow transaction, is never loaded. Say how long that may take, or"
+                f" delay=timedelta(0) if it cannot happen.",
+                WatermarkWarning,
+                stacklevel=5,
+            )
+
+    @property
+    def has_ceiling(self) -> bool:
+        """Whether it is known where a window must end."""
+        return self.clock is not None or self.cursor.has_clock
+
+    def ceiling(self) -> T | None:
+        """What lies at it or beyond may still change."""
+        if not self.has_ceiling:
+            return None
+        now = self.cursor.now(utc_now if self.clock is None else self.clock)
+        return self.cursor.floor(now if self.delay is None else self.cursor.minus(now, self.delay))
+
+    def first(self) -> T:
+        """The initial value; a function is only asked now."""
+        initial = self.initial() if callable(self.initial) else self.initial
+        return self.cursor.parse(initial, what="initial")
+
+
+_CHOICES: dict[str, Any] = {
+    "advance": Advance,
+    "nulls": Nulls,
+    "future": Future,
+    "when_empty": WhenEmpty,
+    "backfill": Backfill,
+    "on_gap": OnGap,
+    "on_missing": OnMissing,
+}

@@ -1,0 +1,343 @@
+"""One window in one attempt: begun, split, committed."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from airflow_resume import metrics
+from airflow_resume.attempt import AnyContext, current_attempt, utc_now
+from airflow_resume.errors import (
+    PartitionNeededError,
+    WatermarkChangedError,
+    WatermarkConflictError,
+    WatermarkError,
+    WatermarkGapError,
+)
+from airflow_resume.record import Slot
+from airflow_resume.store import ask, asset_store, task_store
+from airflow_resume.watermarks.begin import Bounds, decide_bounds
+from airflow_resume.watermarks.commit import Loaded, Outcome
+from airflow_resume.watermarks.journal import last_mark, note_with_task, noted_with_task, write_entry
+from airflow_resume.watermarks.marks import Marks
+from airflow_resume.watermarks.options import Options
+from airflow_resume.watermarks.override import override_of
+from airflow_resume.watermarks.partition import partition_key
+from airflow_resume.watermarks.record import MARK_PREFIX, WINDOW_PREFIX, MarkRecord, Pending, WindowRecord, WindowState
+from airflow_resume.watermarks.staged import StageToken
+from airflow_resume.watermarks.window import Window
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
+
+T = TypeVar("T")
+
+log = logging.getLogger(__name__)
+
+
+class WindowRun(Generic[T]):
+    """One window in one attempt.
+
+    Args:
+        options: of the watermark.
+        context: of the task.
+        partition: of this task instance; None: the asset is one.
+
+    Raises:
+        PartitionNeededError: the task is mapped, and its instances would share one mark.
+    """
+
+    def __init__(self, options: Options[T], context: AnyContext, partition: JsonValue) -> None:
+        self.context, self.partition = context, partition
+        self._options, self._cursor = options, options.cursor
+        self._attempt = current_attempt(context)
+        self._mark_key = partition_key(MARK_PREFIX, options.name, partition)
+        if self._attempt.scope.map_index >= 0 and partition is None:
+            raise PartitionNeededError(
+                f"The instances of this mapped task would share the one mark {self._mark_key!r}, and skip each other's"
+                f" rows. Say which part each one loads, such as watermark(..., partition=lambda table: table)."
+            )
+        self._slot = Slot(task_store(context), partition_key(WINDOW_PREFIX, options.name, partition), WindowRecord)
+
+    # --- the beginning ----------------------------------------------------------------------------------------
+
+    def begin(self) -> Window[T]:
+        """The window of this run: the one an earlier attempt began, or a new one, saved as pending."""
+        begun = self._slot.read()
+        is_new = begun is None or begun.state is WindowState.CLAIMED
+        window = self._new() if begun is None or is_new else self._again(begun)
+        if window.record is not None:
+            self._slot.write(window.record)
+        remarks = _remarks(window)
+        log.info("Window %s of %r, try %d%s", window, self._mark_key, self._attempt.try_number, remarks)
+        return window
+
+    def _again(self, begun: WindowRecord) -> Window[T]:
+        if begun.type != self._cursor.type:
+            raise WatermarkChangedError(
+                f"An earlier attempt of this run began a window of type {begun.type!r}, and this watermark is one of"
+                f" {self._cursor.type!r}. Clear the run's state of the task, or put the cursor back."
+            )
+        record = begun.model_copy(update={"claim": self._attempt.claim(utc_now())})
+        bounds = Bounds(start=self._parsed(begun.start), end=None if begun.end is None else self._parsed(begun.end))
+        at = self._parsed(begun.start if begun.at is None else begun.at)
+        return self._window(bounds, at=at, record=record, is_retry=begun.state is WindowState.PENDING)
+
+    def _new(self) -> Window[T]:
+        override = override_of(self.context, self._options)
+        mark = self._marks().find(before_write=self._claim, last_journaled=self._last_journaled)
+        at = self._parsed(mark.at)
+        if override is not None:
+            bounds, origin, commits = override.bounds, override.origin, override.commits
+            log.warning("This run loads %s to %s, as its %s says", bounds.start, bounds.end, origin)
+            return self._window(bounds, at=at, record=self._record(bounds, mark, origin=origin, commits=commits))
+        first = None if mark.pending is not None or self._options.lookback is None else self._options.first()
+        bounds = decide_bounds(
+            at=at,
+            first=first,
+            ceiling=self._options.ceiling(),
+            cursor=self._cursor,
+            lookback=self._options.lookback,
+            max_span=self._options.max_span,
+        )
+        if bounds.is_empty:
+            return self._window(bounds, at=at, record=None, reset=mark.pending)
+        span = self._options.max_span
+        # A window that was cut short ends where nothing changes any more: it may be empty, and the mark moves on.
+        settles = span is not None and bounds.end == self._cursor.plus(at, span)
+        record = self._record(bounds, mark, reset=mark.pending, ties=mark.ties, settles=settles)
+        return self._window(bounds, at=at, record=record, reset=mark.pending)
+
+    def _record(self, bounds: Bounds[T], mark: MarkRecord, **fields: Any) -> WindowRecord:
+        return WindowRecord(
+            key=self._slot.key,
+            start=self._cursor.dump(bounds.start),
+            end=None if bounds.end is None else self._cursor.dump(bounds.end),
+            at=mark.at,
+            type=self._cursor.type,
+            base_rev=mark.rev,
+            epoch=mark.epoch,
+            claim=self._attempt.claim(utc_now()),
+            **fields,
+        )
+
+    def _window(
+        self,
+        bounds: Bounds[T],
+        *,
+        at: T,
+        record: WindowRecord | None,
+        reset: Pending | None = None,
+        is_retry: bool = False,
+    ) -> Window[T]:
+        return Window(
+            cursor=self._cursor,
+            start=bounds.start,
+            end=bounds.end,
+            at=at,
+            record=record,
+            advance=self._options.advance,
+            nulls=self._options.nulls,
+            future=self._options.future,
+            partition=self.partition,
+            is_retry=is_retry,
+            reset=reset if record is None else record.reset,
+            commit_slice=self._commit_slice,
+            stage=self._stage,
+        )
+
+    def _claim(self) -> None:
+        """Before a mark is made, see that this attempt was not replaced: the asset's store would not notice."""
+        self._slot.write(
+            WindowRecord(
+                key=self._slot.key,
+                base_rev=0,
+                epoch="",
+                type=self._cursor.type,
+                state=WindowState.CLAIMED,
+                claim=self._attempt.claim(utc_now()),
+            )
+        )
+
+    def _last_journaled(self) -> JsonValue:
+        def find() -> JsonValue:
+            found = last_mark(self.context, self._options.asset, self._journal_name)
+            return noted_with_task(self.context, self._mark_key) if found is None else found
+
+        return ask(self._slot.store, find)
+
+    # --- the end ----------------------------------------------------------------------------------------------
+
+    def commit(self, window: Window[T]) -> Outcome:
+        """Move the mark over the window, if nothing speaks against it."""
+        if window.record is None:
+            return Outcome.EMPTY
+        window.check_read()
+        reached = window.reached()
+        token = self._token(window, reached)
+        outcome, mark = self._commit(window.record, token)
+        self._count(window, outcome)
+        self._close(window.record, token, outcome, mark)
+        return outcome
+
+    def commit_staged(self, staged: object) -> Outcome:
+        """Move the mark over a window that an earlier task of the run loaded."""
+        token = StageToken.read(staged, key=self._mark_key, scope=self._attempt.scope)
+        record = WindowRecord(
+            key=self._slot.key,
+            start=token.start,
+            end=token.end,
+            type=self._cursor.type,
+            base_rev=token.base_rev,
+            epoch=token.epoch,
+            claim=self._attempt.claim(utc_now()),
+        )
+        outcome, mark = self._commit(record, token)
+        self._close(record, token, outcome, mark)
+        return outcome
+
+    def _commit(self, record: WindowRecord, token: StageToken) -> tuple[Outcome, MarkRecord | None]:
+        # Refused when this attempt was replaced, and then the mark must not be touched.
+        self._slot.write(record)
+        if not token.commits:
+            return Outcome.UNCOMMITTED, None
+        loaded = Loaded(
+            start=self._parsed(token.start),
+            new=None if token.new is None else self._parsed(token.new),
+            epoch=token.epoch,
+            base_rev=token.base_rev,
+            ties=token.ties,
+        )
+        return self._marks().move(loaded, self._attempt)
+
+    def _close(self, record: WindowRecord, token: StageToken, outcome: Outcome, mark: MarkRecord | None) -> None:
+        """Write down what became of the window, for the next attempt, for consumers, and for a person."""
+        self._raise_if_failed(token, outcome, mark)
+        self._slot.write(record.model_copy(update={"state": WindowState.COMMITTED}))
+        level = logging.INFO if outcome in _EXPECTED else logging.WARNING
+        log.log(level, "Window %s of %r: %s", _bounds(token), self._mark_key, _EXPLAINED[outcome])
+        if outcome is not Outcome.FENCED:
+            self._journal(token, outcome, mark, origin=record.origin)
+
+    def _raise_if_failed(self, token: StageToken, outcome: Outcome, mark: MarkRecord | None) -> None:
+        if outcome is Outcome.CONFLICT:
+            self._slot.delete()  # a retry begins anew, at the token that won
+            raise WatermarkConflictError(
+                f"Another run has moved {self._mark_key!r} since this window began; a retry begins at the new token."
+            )
+        if outcome is Outcome.REFUSED:
+            raise WatermarkGapError(
+                f"The window from {token.start!r} begins behind the mark {mark and mark.at!r} of {self._mark_key!r},"
+                f" and what lies between is not loaded. Load that first; on_gap='hold' remembers such windows, and"
+                f" 'jump' goes on over them."
+            )
+
+    def _journal(self, token: StageToken, outcome: Outcome, mark: MarkRecord | None, *, origin: str) -> None:
+        entry: dict[str, JsonValue] = {
+            "name": self._options.name,
+            "from": token.start,
+            "to": token.end if token.end is not None else token.new,
+            "at": None if mark is None else mark.at,
+            "outcome": outcome.value,
+            "definition": dict(self._cursor.definition()),
+        }
+        if self.partition is not None:
+            entry["partition"] = self.partition
+        if origin != "mark":
+            entry["origin"] = origin
+        write_entry(self.context, self._options.asset, self._journal_name, entry)
+        if mark is not None:
+            at = mark.at
+            ask(self._slot.store, lambda: note_with_task(self.context, self._mark_key, at))
+
+    def _token(self, window: Window[T], reached: T | None) -> StageToken:
+        record = window.record
+        if record is None:
+            raise WatermarkError("Nothing is new, so there is nothing to stage; see window.empty")
+        return StageToken(
+            key=self._mark_key,
+            partition=self.partition,
+            dag_id=self._attempt.scope.dag_id,
+            run_id=self._attempt.scope.run_id,
+            start=record.start,
+            end=record.end,
+            new=None if reached is None else self._cursor.dump(reached),
+            epoch=record.epoch,
+            base_rev=record.base_rev,
+            commits=window.commits,
+            ties=window.ties,
+        )
+
+    def _stage(self, window: Window[T]) -> dict[str, JsonValue]:
+        return self._token(window, window.reached()).model_dump(mode="json")
+
+    def _commit_slice(self, window: Window[T], stop: T) -> None:
+        """Everything before `stop` is loaded."""
+        record = window.record
+        if record is None:
+            return
+        token = self._token(window, stop)
+        outcome, mark = self._commit(record, token)
+        self._raise_if_failed(token, outcome, mark)
+        log.info("Slice up to %s of %r: %s", token.new, self._mark_key, _EXPLAINED[outcome])
+        window.record = record.model_copy(update={"done": token.new})
+        self._slot.write(window.record)
+
+    def reset(self, to: object) -> None:
+        """Set the mark anew."""
+        at = self._options.first() if to is None else self._cursor.parse(to, what="to")
+        self._claim()
+        record = self._marks().set(at, pending="reset")
+        log.warning("The mark %r was set to %r; the next run loads from there", self._mark_key, record.at)
+
+    # --- parts ------------------------------------------------------------------------------------------------
+
+    def _marks(self) -> Marks[T]:
+        return Marks(asset_store(self.context, self._options.asset), self._mark_key, self._options)
+
+    @property
+    def _journal_name(self) -> str:
+        return self._mark_key.removeprefix(f"{MARK_PREFIX}.")
+
+    def _parsed(self, value: JsonValue) -> T:
+        return self._cursor.parse(value, what=self._mark_key)
+
+    def _count(self, window: Window[T], outcome: Outcome) -> None:
+        tags = {**self._attempt.stats_tags, "watermark": self._options.name, "asset": self._options.asset.name}
+        metrics.count(f"watermark.{outcome.value}", tags)
+        summary = window.summary()
+        for name in ("rows", "late", "nulls", "future"):
+            metrics.gauge(f"watermark.{name}", float(str(summary[name])), tags)
+        lag = window.lag()
+        if lag is not None:
+            metrics.gauge("watermark.lag_seconds", lag, tags)
+
+
+def _bounds(token: StageToken) -> str:
+    return f"[{token.start}, {'...' if token.end is None else token.end})"
+
+
+_EXPECTED = {Outcome.ADVANCED, Outcome.NOOP, Outcome.UNCOMMITTED, Outcome.EMPTY}
+_EXPLAINED: Mapping[Outcome, str] = {
+    Outcome.ADVANCED: "advanced, the mark stands behind it",
+    Outcome.NOOP: "noop, the mark stands there or beyond already",
+    Outcome.GAP: "gap, something before it is not loaded, so the mark stays and the window is remembered",
+    Outcome.JUMPED: "jumped, something before it is not loaded, and the mark moved over that",
+    Outcome.REFUSED: "refused, something before it is not loaded",
+    Outcome.FENCED: "fenced, the mark was made anew since the window began, so it stays",
+    Outcome.CONFLICT: "conflict, another run has moved the token",
+    Outcome.UNCOMMITTED: "not committed, so the mark stays",
+    Outcome.EMPTY: "empty",
+}
+
+
+def _remarks(window: Window[Any]) -> str:
+    remarks = {
+        ", nothing is new": window.empty,
+        ", the first": window.is_initial,
+        ", the mark was set back": window.is_reset,
+        ", begun by an earlier attempt": window.is_retry,
+        ", finished before": window.is_replay,
+    }
+    return "".join(remark for remark, applies in remarks.items() if applies)

@@ -1,0 +1,74 @@
+"""Cursors over text: in order, and tokens without one."""
+
+from __future__ import annotations
+
+import builtins
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, cast
+
+from airflow_resume import values
+from airflow_resume.errors import CursorTypeError, InvalidValueError
+from airflow_resume.watermarks.cursor_type import CursorType, refusal, shown
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
+
+
+@dataclass(frozen=True)
+class TextCursor(CursorType[str]):
+    """Text in the order of its characters' code points, in which ULIDs and UUIDv7 sort by time.
+
+    A source that sorts by the rules of a language (`a, B, c`, `é` beside `e`) has another order, and rows between the
+    two would be skipped: have it compare and sort by code points (PostgreSQL `COLLATE "C"`, MySQL
+    `utf8mb4_0900_bin`; SQLite does so by itself). The empty text is a value, and the first one.
+    """
+
+    type: ClassVar[str] = "text"
+    plain: ClassVar[builtins.type] = str
+
+    def parse(self, value: object, *, what: str) -> str:
+        """The value as plain text, spaces and all.
+
+        Raises:
+            CursorTypeError: not text, or text that a state store cannot keep.
+        """
+        if not isinstance(value, str):
+            raise refusal(value, "give text, such as str(value), or use the cursor= that fits", what=what)
+        text = str.__str__(value)  # of an enum, say, the text that it is
+        _check_keepable(text, what=f"{what} ({shown(text)})")
+        return text
+
+    def dump(self, value: str) -> str:
+        """The text itself."""
+        return value
+
+
+@dataclass(frozen=True)
+class TokenCursor(CursorType["JsonValue"]):
+    """What a source hands out to go on from: a delta link, a change token. It has no order, so it is only replaced."""
+
+    type: ClassVar[str] = "token"
+    is_ordered: ClassVar[bool] = False
+
+    def parse(self, value: object, *, what: str) -> JsonValue:
+        """A copy of the value.
+
+        Raises:
+            CursorTypeError: None, or not JSON that a state store can keep.
+        """
+        if value is None:
+            raise refusal(value, 'a token is any JSON but None; where there is none yet, take "" or {}', what=what)
+        _check_keepable(value, what=what)
+        return cast("JsonValue", json.loads(json.dumps(value)))
+
+    def dump(self, value: JsonValue) -> JsonValue:
+        """The token itself."""
+        return value
+
+
+def _check_keepable(value: object, *, what: str) -> None:
+    try:
+        values.check(value, at=what)
+    except InvalidValueError as error:
+        raise CursorTypeError(str(error)) from error
