@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from loop_worlds import (
     HOUR,
     IN_PLACE,
+    KEY,
     SOURCES,
     START,
     BrokenError,
@@ -455,6 +456,17 @@ def test_nor_is_there_a_gap_when_elements_were_done_ahead(change: str, ranks: li
     before, after = GROWN[change]
     first, done = left_with_holes(before(), ranks, at)
     assert set(all_rows(after())) - set(done) <= set(given_to(first, after(), on_change="resume"))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "count"), [(offsets(12), offsets(12, limit=3), 4), (range(6), range(3), 3)]
+)
+def test_what_was_done_ahead_and_never_comes_again_is_not_counted(before: Any, after: Any, count: int) -> None:
+    first, _ = left_with_holes(before, [5, 4, 3, 2, 1, 0], 3)
+    assert first.task_store.values[KEY]["ahead"]
+    assert given_to(first, after) == all_rows(after)
+    record = first.task_store.values[KEY]
+    assert (record["n"], record.get("ahead")) == (count, None)
 
 
 CHANGED: dict[str, tuple[Callable[[], Any], Callable[[], Any], dict[str, Any]]] = {

@@ -96,6 +96,13 @@ class Frontier:
         if self._numbering is None:
             self._ids[number] = _id_of(before, after)
 
+    def forget_unseen(self) -> int:
+        """The source has ended: what was done earlier and has not come again is there no more. How many that were."""
+        unseen = len(self._earlier_ids) + sum(last + 1 - first for first, last in self._earlier)
+        self._earlier.clear()
+        self._earlier_ids.clear()
+        return unseen
+
     def _joined(self, number: int, after: JsonValue) -> _Run:
         before, behind = self._by_last.pop(number - 1, None), self._by_first.pop(number + 1, None)
         if before is not None:

@@ -76,6 +76,11 @@ class Ledger:
         self._acked_state, self._inner, self._inner_left = {}, {}, {}
         self._restore_state()
 
+    def finish(self) -> None:
+        """Nothing is left to do."""
+        self.done = True
+        self.count -= self.frontier.forget_unseen()
+
     # --- loops inside the element in hand ---------------------------------------------------------------------
 
     def inner_left(self, name: str) -> Level | None:

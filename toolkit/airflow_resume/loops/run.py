@@ -316,7 +316,7 @@ class LoopRun(Generic[T]):
     # --- parts ------------------------------------------------------------------------------------------------
 
     def _finish(self) -> bool:
-        self.ledger.done = True
+        self.ledger.finish()
         return self.hold.finished(self._clock())
 
     def _noted(self) -> bool:
