@@ -30,14 +30,17 @@ class WatermarkMixin:
     watermark: ClassVar[Watermark[Any]]
     """May also be set by an operator's own `__init__`, before it calls that of its base."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def _hook_apply_defaults(self, **kwargs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Airflow asks for this before every `__init__` of an operator's classes, as none may be put around them."""
         mark = getattr(self, "watermark", None)
         if not isinstance(mark, Watermark):
             raise TypeError(
-                f"{type(self).__name__} needs `watermark = watermark(asset, initial=...)`, on the class or before"
-                f" super().__init__()"
+                f"{type(self).__name__} needs `watermark = watermark(asset, initial=...)` on the class, or on the"
+                f" object before super().__init__()"
             )
-        super().__init__(*args, **mark.task_options(kwargs))
+        hook: Any = getattr(super(), "_hook_apply_defaults", None)
+        args, kwargs = ((), kwargs) if hook is None else hook(**kwargs)
+        return args, mark.task_options(kwargs)
 
     def execute(self, context: Context) -> Any:
         """Load the window, and move the mark when `execute_window` has returned."""

@@ -51,6 +51,14 @@ def test_the_element_that_kills_is_named_wherever_it_is(durability: str) -> None
             killed.until(POISON)
 
 
+def test_a_map_after_an_attempt_that_died_works_on_one_element_at_a_time() -> None:
+    killed = Killed()
+    killed.until(0)
+    attempt = task_context() if killed._attempt is None else killed._attempt.retry()
+    loop = checkpoint(range(COUNT), name="l", context=attempt.context)
+    assert list(loop.map(lambda number: number, workers=8)) == list(range(COUNT))
+
+
 @pytest.mark.parametrize("durability", ["async", "sync", "exit"])
 def test_no_other_element_is_skipped_than_the_one_that_kills(durability: str) -> None:
     killed = Killed(durability=durability, skip=Skip(stalled=True))

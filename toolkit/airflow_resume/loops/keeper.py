@@ -55,6 +55,10 @@ class Keeper:
         self._due = now + self._interval
         self._careful_until = now + self._patience if careful else now
 
+    def is_careful(self, now: float) -> bool:
+        """Whether the element in hand must be known from the record, if this attempt dies as the one before did."""
+        return now < self._careful_until
+
     def touch(self) -> None:
         """There is something to write when the loop is left."""
         self._dirty = True
@@ -68,7 +72,7 @@ class Keeper:
         self._dirty = True
         if self._writer.failure is not None:
             self._guarded(self._writer.raise_failure)
-        if self._keeping.durability == "sync" or now < self._careful_until:
+        if self._keeping.durability == "sync" or self.is_careful(now):
             return True
         if self._keeping.durability == "exit":
             return False

@@ -269,6 +269,11 @@ class LoopRun(Generic[T]):
         self.exhausted = True
         return False if self._unacked else self._finish()
 
+    @property
+    def is_careful(self) -> bool:
+        """Whether only one element may be in hand, as an attempt before this one died here."""
+        return self.hold.keeper.is_careful(self._clock())
+
     def flush(self) -> None:
         """Write what is acked; when this returns, it is kept."""
         self.hold.keeper.flush()
