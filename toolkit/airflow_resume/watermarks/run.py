@@ -18,6 +18,7 @@ from airflow_resume.errors import (
 from airflow_resume.record import Slot
 from airflow_resume.store import ask, asset_store, task_store
 from airflow_resume.watermarks.begin import Bounds, decide_bounds
+from airflow_resume.watermarks.checks import remarks_on
 from airflow_resume.watermarks.commit import Loaded, Outcome
 from airflow_resume.watermarks.journal import last_mark, note_with_task, noted_with_task, write_entry
 from airflow_resume.watermarks.marks import Marks
@@ -64,6 +65,9 @@ class WindowRun(Generic[T]):
 
     def begin(self) -> Window[T]:
         """The window of this run: the one an earlier attempt began, or a new one, saved as pending."""
+        task = getattr(self.context.get("ti"), "task", None)
+        for remark in remarks_on(task, self._options.asset, is_partitioned=self.partition is not None):
+            log.warning("%s.", remark)
         begun = self._slot.read()
         is_new = begun is None or begun.state is WindowState.CLAIMED
         window = self._new() if begun is None or is_new else self._again(begun)

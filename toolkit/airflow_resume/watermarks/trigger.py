@@ -72,9 +72,13 @@ class AsyncWatermark(Generic[T]):
         Raises:
             UnreadableRecordError, WatermarkChangedError: the mark cannot be used.
         """
-        record = await self._read()
-        if record is None:
-            record = self._codec.made(self._initial, pending="initial")
+        stored = await self._store.aget(self._key)
+        if isinstance(stored, dict):
+            record = self._decoded(stored)
+        else:  # missing, or a bare value that a person typed
+            is_new = stored is None
+            at = self._initial if is_new else self._codec.typed(stored)
+            record = self._codec.made(at, pending="initial" if is_new else "rewind")
             await self._store.aset(self._key, record.to_json())
         self._known = record
         return self._codec.parsed(record).at  # type: ignore[no-any-return]
@@ -88,9 +92,10 @@ class AsyncWatermark(Generic[T]):
         new = self._cursor.parse(to, what="advance()")
         if self._known is None:
             await self.at()
-        known, stored = self._known, await self._read()
-        if known is None or stored is None:
+        known, found = self._known, await self._store.aget(self._key)
+        if known is None or not isinstance(found, dict):
             return Outcome.FENCED
+        stored = self._decoded(found)
         # A trigger watches alone and sees all that comes, so there is never a gap before it.
         start = self._codec.parsed(stored).at
         loaded = Loaded(start=start, new=new, epoch=known.epoch, base_rev=stored.rev)
@@ -100,12 +105,7 @@ class AsyncWatermark(Generic[T]):
             await self._store.aset(self._key, self._known.to_json())
         return outcome
 
-    async def _read(self) -> MarkRecord | None:
-        stored = await self._store.aget(self._key)
-        if stored is None:
-            return None
-        if not isinstance(stored, dict):
-            return self._codec.made(self._codec.typed(stored), pending="rewind")
+    def _decoded(self, stored: JsonValue) -> MarkRecord:
         record = Slot(MemoryStore(), self._key, MarkRecord).decode(stored)
         if record.definition not in ({}, self._cursor.definition()) or record.type != self._cursor.type:
             raise WatermarkChangedError(

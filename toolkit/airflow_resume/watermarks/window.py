@@ -323,6 +323,8 @@ class Window(Generic[T]):
         Raises:
             NothingReadError: it has not.
         """
+        if self._sampled:
+            return
         if self._open_reads and self._told is None:
             raise NothingReadError(
                 "The rows of track(), or the slices of split(), were not iterated to their end, so it is not known what"
