@@ -275,10 +275,10 @@ def test_a_loop_that_starts_over_forgets_the_loops_inside() -> None:
                 pairs.append((outer_number, number))
         return pairs
 
-    first = task_context()
-    assert given_here(first, 2) == [(0, 0), (0, 1)]
-    assert given_here(second := first.retry(), 1) == [(0, 2)]
-    assert len(given_here(second.clear(), 9)) == 6
+    for cleared in (False, True):
+        first = task_context()
+        assert given_here(first, 2) == [(0, 0), (0, 1)]
+        assert len(given_here(first.clear() if cleared else first.retry(), 9)) == (6 if cleared else 4)
 
 
 # --- several at a time ------------------------------------------------------------------------------------------
@@ -644,6 +644,17 @@ def test_rows_of_pages_that_were_cut_anew_are_all_delivered(sizes: tuple[int, in
     again = given_to(first, offsets(12, limit=sizes[1]), each=True)
     assert again == list(range(12 - len(again), 12))
     assert len(done) + len(again) - 12 in range(sizes[0])
+
+
+@given(at=st.integers(0, 5), row=st.integers(0, 6))
+def test_a_row_that_was_put_into_the_page_in_hand_is_delivered(at: int, row: int) -> None:
+    def pages(second: list[str]) -> CursorToken[str]:
+        return CursorToken(lambda token: Page(second) if token else Page(["a", "b"], "second"))
+
+    before = ["c", "d", "e", "f"]
+    after = [*before[:row], "new", *before[row:]]
+    first, done = left(pages(before), at, each=True)
+    assert {*done, *given_to(first, pages(after), each=True)} == {*"abcdef", "new"}
 
 
 @given(at=st.integers(0, 5), each=st.booleans())
