@@ -49,7 +49,7 @@ from airflow_resume.errors import SourceChangedError, StalledError, SupersededEr
 from airflow_resume.loops import Batches, CursorToken, Files, Keyset, Page, Skip, TimeSlice, TimeSlices
 from airflow_resume.loops.sources import as_source
 from airflow_resume.store import AirflowStore, MemoryStore
-from airflow_resume.testing import FakeClock, FakeTaskStore, explore_crashes, task_context
+from airflow_resume.testing import FakeClock, FakeTaskStore, TaskAttempt, explore_crashes, task_context
 from airflow_resume.testing.errors import NeverSucceededError
 from airflow_resume.testing.oracles import each_effect_at_least_once, same_result
 from airflow_resume.testing.outcome import Outcome
@@ -128,7 +128,7 @@ def test_at_most_once_never_delivers_twice_and_loses_one_in_a_crash(
 ) -> None:
     row, world = SOURCES[source], LoopWorld()
     go = with_async_for if awaited or row.awaited else with_for
-    run_until_done(world, go(row, count, delivery="at_most_once", result="count"), ways)
+    run_until_done(world, go(row, count, delivery="at_most_once", durability="exit", result="count"), ways)
     check_at_most_once(world.diary, count, crashes=len(world.points.fired))
 
 
@@ -227,6 +227,26 @@ def test_in_async_a_write_in_the_background_holds_all_that_is_acked_when_it_is_m
     Laws(count=count).check(world.diary)
 
 
+@given(bad=st.sets(st.integers(0, 5)), ways=crashes, durability=durabilities)
+@settings(max_examples=40, deadline=None)
+def test_what_the_body_of_a_skipped_element_did_to_the_state_is_undone(
+    bad: set[int], ways: Any, durability: str
+) -> None:
+    def attempt(world: LoopWorld) -> None:
+        this = try_of(world)
+        skip = Skip(on=(BrokenError,), limit=6)
+        loop = SOURCES["range"].loop(6, this.context, durability=durability, skip=skip)
+        for number in loop:
+            with loop.skipping():
+                loop.state["sum"] = loop.state.get("sum", 0) + number
+                with world.body(this, number):
+                    pass
+
+    world = LoopWorld(broken={(tried, number) for tried in range(20) for number in bad})
+    run_until_done(world, attempt, ways)
+    Laws(count=6, again=IN_HAND[durability], skipped=frozenset(bad)).check(world.diary)
+
+
 # --- loops in loops -----------------------------------------------------------------------------------------------
 
 
@@ -245,6 +265,22 @@ def test_each_pair_of_loops_in_loops_is_delivered_within_the_bound(
     Laws(count=prod(sizes), again=IN_HAND[durability]).check(world.diary)
 
 
+def test_a_loop_that_starts_over_forgets_the_loops_inside() -> None:
+    def given_here(attempt: TaskAttempt, most: int) -> list[tuple[int, int]]:
+        pairs: list[tuple[int, int]] = []
+        for outer_number in (outer := checkpoint(range(2), name="l", context=attempt.context)):
+            for number in checkpoint(range(3), name="inside", within=outer):
+                if len(pairs) == most:
+                    return pairs
+                pairs.append((outer_number, number))
+        return pairs
+
+    for cleared in (False, True):
+        first = task_context()
+        assert given_here(first, 2) == [(0, 0), (0, 1)]
+        assert len(given_here(first.clear() if cleared else first.retry(), 9)) == (6 if cleared else 4)
+
+
 # --- several at a time ------------------------------------------------------------------------------------------
 
 in_parallel = st.tuples(st.integers(1, 4), st.booleans())
@@ -253,6 +289,15 @@ in_parallel = st.tuples(st.integers(1, 4), st.booleans())
 
 def in_flight(workers: int, ordered: bool) -> int:  # noqa: FBT001
     return 2 * workers if ordered else workers
+
+
+def handed_out(world: LoopWorld) -> dict[int, list[int]]:
+    """What each attempt was handed, in order."""
+    numbers: dict[int, list[int]] = {}
+    for note in world.diary:
+        if note.what == "finished":
+            numbers.setdefault(note.tried, []).append(note.number)
+    return numbers
 
 
 @given(
@@ -271,6 +316,7 @@ def test_a_map_loses_nothing_in_whatever_order_its_threads_end(
     gate, world = Gate(ranks, together=workers), LoopWorld(broken=broken)
     attempt = with_map(SOURCES[source], 8, workers=workers, ordered=ordered, work=gate.wait, durability=durability)
     assert run_until_done(world, attempt, ways, (BrokenError,)) == 8
+    assert not ordered or all(numbers == sorted(numbers) for numbers in handed_out(world).values())
     Laws(count=8, again=in_flight(*how) if durability == "sync" else None, parallel=True).check(world.diary)
 
 
@@ -290,6 +336,7 @@ def test_an_amap_loses_nothing_in_whatever_order_its_tasks_end(
     world = LoopWorld(broken=broken)
     attempt = with_amap(SOURCES[source], 8, workers=workers, ordered=ordered, ranks=ranks, durability=durability)
     assert run_until_done(world, attempt, ways, (BrokenError,)) == 8
+    assert not ordered or all(numbers == sorted(numbers) for numbers in handed_out(world).values())
     Laws(count=8, again=in_flight(*how) if durability == "sync" else None, parallel=True).check(world.diary)
 
 
@@ -506,6 +553,18 @@ def test_what_changed_starts_over_or_fails_with_nothing_touched(change: str) -> 
         assert given_to(first, after(), on_change="restart", **options) == every_row
 
 
+@pytest.mark.parametrize("change", CHANGED)
+def test_what_starts_over_forgets_what_was_done_ahead(change: str) -> None:
+    before, after, options = CHANGED[change]
+    first, done = left_with_holes(before(), list(reversed(range(12))), 3)
+    assert done
+    assert given_to(first, after(), **options) == all_rows(after(), **options)
+    second, _ = left_with_holes(before(), list(reversed(range(12))), 3)
+    assert [
+        row for element in checkpoint(before(), name="l", context=second.clear().context) for row in rows_of(element)
+    ] == all_rows(before())
+
+
 @given(ranks=st.permutations(range(6)), at=st.integers(0, 5))
 @settings(max_examples=20, deadline=None)
 def test_another_fingerprint_is_gone_on_from_by_policy(ranks: list[int], at: int) -> None:
@@ -542,6 +601,7 @@ LISTINGS = {
     "behind the finished": ("a b c d e f", "a b c x d e f"),
     "out of order": ("a b c d e f", "f e d c b a"),
     "one is gone": ("a b c d e f", "a c d e f"),
+    "one became another": ("a b c d e f", "x b c d e f"),
 }
 
 
@@ -584,6 +644,17 @@ def test_rows_of_pages_that_were_cut_anew_are_all_delivered(sizes: tuple[int, in
     again = given_to(first, offsets(12, limit=sizes[1]), each=True)
     assert again == list(range(12 - len(again), 12))
     assert len(done) + len(again) - 12 in range(sizes[0])
+
+
+@given(at=st.integers(0, 5), row=st.integers(0, 6))
+def test_a_row_that_was_put_into_the_page_in_hand_is_delivered(at: int, row: int) -> None:
+    def pages(second: list[str]) -> CursorToken[str]:
+        return CursorToken(lambda token: Page(second) if token else Page(["a", "b"], "second"))
+
+    before = ["c", "d", "e", "f"]
+    after = [*before[:row], "new", *before[row:]]
+    first, done = left(pages(before), at, each=True)
+    assert {*done, *given_to(first, pages(after), each=True)} == {*"abcdef", "new"}
 
 
 @given(at=st.integers(0, 5), each=st.booleans())
