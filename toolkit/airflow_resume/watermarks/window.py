@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from copy import copy
 from datetime import date, datetime, timezone
 from typing import TYPE_CHECKING, Any, Generic, Literal
 from zoneinfo import ZoneInfo
@@ -61,15 +62,18 @@ class Window(Generic[T]):
         self._nulls: Nulls = nulls
         self._future: Future = future
         self._settles = record is not None and record.settles
+        self._reset: Pending | None = reset
+        self._known = frozenset(() if record is None else record.ties or ())
+        self._commit_slice, self._stage = commit_slice, stage
+        self._begin_reading()
+
+    def _begin_reading(self) -> None:
         self.tally = Tally()
         """What went through `track` and `observe`."""
         self._told: T | None = None
         self._failed_from: T | None = None
-        self._reset: Pending | None = reset
-        self._known = frozenset(() if record is None else record.ties or ())
         self._sampled = self._has_read = False
         self._open_reads = 0
-        self._commit_slice, self._stage = commit_slice, stage
 
     # --- what there is to load --------------------------------------------------------------------------------
 
@@ -230,7 +234,7 @@ class Window(Generic[T]):
         while start < end:
             later: Any = self._cursor.plus(start, step)
             stop = min(later, end)
-            piece = self._slice(start, stop)
+            piece = copy(self)._narrow(start, stop)  # noqa: SLF001  of the same class
             yield piece
             piece.check_read()
             self.tally.add(piece.tally)
@@ -238,21 +242,12 @@ class Window(Generic[T]):
                 self._commit_slice(self, stop)
             start = stop
 
-    def _slice(self, start: T, stop: T) -> Window[T]:
-        """A window of its own, which the whole one commits."""
-        return Window(
-            cursor=self._cursor,
-            start=start,
-            end=stop,
-            at=self._at,
-            record=self.record,
-            advance=self._advance,
-            nulls=self._nulls,
-            future=self._future,
-            partition=self.partition,
-            is_retry=self.is_retry,
-            reset=self._reset,
-        )
+    def _narrow(self, start: T, stop: T) -> Window[T]:
+        """Become a slice, which the whole window commits."""
+        self._start, self._end = start, stop
+        self._commit_slice = self._stage = None
+        self._begin_reading()
+        return self
 
     def stage(self) -> dict[str, JsonValue]:
         """What was loaded, for `Watermark.commit` in a later task of the run: JSON, such as for an XCom.
