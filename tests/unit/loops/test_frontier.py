@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from loop_worlds import SOURCES, Given, numbers_done
 
 from airflow_resume.attempt import Epoch
-from airflow_resume.loops import Source
-from airflow_resume.loops.frontier import Frontier
+from airflow_resume.loops import CursorToken, Page, Source
+from airflow_resume.loops.frontier import FURTHEST_AHEAD, MAX_IDS, Frontier
 from airflow_resume.loops.ledger import Ledger
 from airflow_resume.loops.record import Ahead, Level, LoopRecord, Opened
 from airflow_resume.loops.sources import as_source
@@ -176,3 +176,13 @@ def test_nor_does_it_grow_when_they_land_as_they_like(seed: int, workers: int, s
     for landed, ledger in enumerate(landing(as_source(SOURCES[source].make(400)), workers, pick)):
         assert landed % 50 or size_of_record(ledger) <= MOST_BYTES[source]
     assert (ledger.frontier.ahead(), ledger.count) == (None, 400)
+
+
+def test_ids_that_do_not_come_again_hold_no_map_up_for_ever() -> None:
+    frontier = Frontier(CursorToken(Page), None, Ahead(ids="".join(f"{number:08x}" for number in range(MAX_IDS))))
+    assert frontier.is_full
+    for number in range(FURTHEST_AHEAD + 1):
+        assert frontier.take(number, number + 1) == number
+        frontier.finish(number, number, number + 1)
+    assert not frontier.is_full
+    assert (frontier.forgotten, frontier.ahead()) == (MAX_IDS, None)

@@ -50,7 +50,10 @@ class Ledger:
 
     def take(self, before: JsonValue, after: JsonValue) -> int | None:
         """The number of the next element of the source; None when an earlier attempt did it."""
-        return self.frontier.take(before, after)
+        number = self.frontier.take(before, after)
+        if self.frontier.forgotten:
+            self._count_forgotten()
+        return number
 
     def ack(self, number: int, before: JsonValue, after: JsonValue) -> None:
         """The body of the element has finished. What was kept about loops inside it goes."""
@@ -79,7 +82,12 @@ class Ledger:
     def finish(self) -> None:
         """Nothing is left to do."""
         self.done = True
-        self.count -= self.frontier.forget_unseen()
+        self.frontier.forget_unseen()
+        self._count_forgotten()
+
+    def _count_forgotten(self) -> None:
+        self.count -= self.frontier.forgotten
+        self.frontier.forgotten = 0
 
     # --- loops inside the element in hand ---------------------------------------------------------------------
 
