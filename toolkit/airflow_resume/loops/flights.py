@@ -82,7 +82,8 @@ class Flights(Generic[R]):
 
     def land(self, flight: Flight[R]) -> None:
         """The work of an element has ended."""
-        self._landed.append(flight)
+        if not self._ordered:
+            self._landed.append(flight)
 
     def fail(self, error: Exception) -> None:
         """Start nothing more; the first error is the one that counts."""
