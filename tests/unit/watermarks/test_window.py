@@ -355,6 +355,14 @@ FORMS: list[tuple[str, str | None, Any, Any]] = [
     ("%Y", None, "2026", "2027"),
     ("%H:%M:%S.%f", None, "22:30:15.123456", "22:30:15.123456"),
 ]
+AT_A_BORDER = [
+    (datetime(2026, 4, 1, 0, 30, tzinfo=UTC), "%d.%m.", "02.04."),
+    (datetime(2026, 4, 1, 0, 0, 59, tzinfo=UTC), "%H:%M", "00:01"),
+    (datetime(2026, 12, 31, 23, 59, 59, tzinfo=UTC), "date", "2027-01-01"),
+    (datetime(2026, 12, 31, 23, 59, 59, 1, tzinfo=UTC), "%Y%m%d%H%M%S", "20270101000000"),
+    (datetime(2026, 1, 31, 5, tzinfo=UTC), "%Y-%m", "2026-02"),
+    (datetime.min.replace(tzinfo=UTC), "%m", "01"),
+]
 
 
 @pytest.mark.parametrize(("form", "tz", "start", "end"), FORMS)
@@ -365,6 +373,11 @@ def test_a_start_is_rounded_down_and_an_end_up_so_that_no_row_lies_outside(
     assert mark.begin(a_try().context).start_as(form, tz) == start
     mark = watermark(NUMBERS, initial=MOMENT - timedelta(days=1), now=lambda: MOMENT, delay=NO_DELAY)
     assert mark.begin(a_try().context).end_as(form, tz) == end
+
+
+@pytest.mark.parametrize(("moment", "form", "text"), AT_A_BORDER)
+def test_what_lies_at_a_border_is_rounded_up_too(moment: datetime, form: str, text: str) -> None:
+    assert formatted(moment, form, None, up=True) == text
 
 
 @pytest.mark.parametrize("form", ["date", "epoch", "%Y", "%H:%M"])
