@@ -178,6 +178,7 @@ class MarkCodec(Generic[T]):
             at=self.cursor.dump(at),
             epoch=uuid4().hex[:12],
             pending=pending,
+            ties=(),  # of the rows at it, none is known to be loaded
         )
 
     def parsed(self, record: MarkRecord) -> Mark:
@@ -204,7 +205,7 @@ class MarkCodec(Generic[T]):
             update={
                 "at": at,
                 "rev": record.rev + 1,
-                "pending": None if has_moved else record.pending,
+                "pending": None if has_moved or mark.ties != record.ties else record.pending,
                 "ties": mark.ties,
                 "islands": tuple((dump(start), dump(end)) for start, end in mark.islands),
                 "by": Writer.of(attempt),

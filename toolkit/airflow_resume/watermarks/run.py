@@ -95,7 +95,10 @@ class WindowRun(Generic[T]):
         if override is not None:
             bounds, origin, commits = override.bounds, override.origin, override.commits
             log.warning("This run loads %s to %s, as its %s says", bounds.start, bounds.end, origin)
-            return self._window(bounds, at=at, record=self._record(bounds, mark, origin=origin, commits=commits))
+            ceiling = self._options.ceiling()
+            limit = None if ceiling is None else self._cursor.dump(ceiling)
+            record = self._record(bounds, mark, origin=origin, commits=commits, limit=limit)
+            return self._window(bounds, at=at, record=record)
         first = None if mark.pending is not None or self._options.lookback is None else self._options.first()
         bounds = decide_bounds(
             at=at,
@@ -195,6 +198,8 @@ class WindowRun(Generic[T]):
             type=self._cursor.type,
             base_rev=token.base_rev,
             epoch=token.epoch,
+            origin=token.origin,
+            commits=token.commits,
             claim=self._attempt.claim(utc_now()),
         )
         outcome, mark = self._commit(record, token)
@@ -213,12 +218,15 @@ class WindowRun(Generic[T]):
             base_rev=token.base_rev,
             ties=token.ties,
         )
-        return self._marks().move(loaded, self._attempt)
+        outcome, mark = self._marks().move(loaded, self._attempt)
+        # A cleared run loads what it loaded before, and others may well have moved the token since.
+        is_replay = record.state is WindowState.COMMITTED
+        return (Outcome.NOOP if outcome is Outcome.CONFLICT and is_replay else outcome), mark
 
     def _close(self, record: WindowRecord, token: StageToken, outcome: Outcome, mark: MarkRecord | None) -> None:
         """Write down what became of the window, for the next attempt, for consumers, and for a person."""
         self._raise_if_failed(token, outcome, mark)
-        self._slot.write(record.model_copy(update={"state": WindowState.COMMITTED}))
+        self._slot.write(record.model_copy(update={"state": WindowState.COMMITTED, "done": None}))
         level = logging.INFO if outcome in _EXPECTED else logging.WARNING
         log.log(level, "Window %s of %r: %s", _bounds(token), self._mark_key, _EXPLAINED[outcome])
         if outcome is not Outcome.FENCED:
@@ -270,7 +278,8 @@ class WindowRun(Generic[T]):
             epoch=record.epoch,
             base_rev=record.base_rev,
             commits=window.commits,
-            ties=window.ties,
+            ties=window.ties_at(reached),
+            origin=record.origin,
         )
 
     def _stage(self, window: Window[T]) -> dict[str, JsonValue]:

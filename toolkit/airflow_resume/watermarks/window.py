@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from copy import copy
-from datetime import date, datetime, timezone
-from typing import TYPE_CHECKING, Any, Generic, Literal
+from datetime import date, datetime, timedelta, timezone
+from typing import TYPE_CHECKING, Any, Generic, Literal, cast
 from zoneinfo import ZoneInfo
 
 from typing_extensions import TypeVar
@@ -62,6 +62,8 @@ class Window(Generic[T]):
         self._nulls: Nulls = nulls
         self._future: Future = future
         self._settles = record is not None and record.settles
+        limit = None if record is None else record.limit
+        self._limit = None if limit is None else cursor.parse(limit, what="the limit")
         self._reset: Pending | None = reset
         self._known = frozenset(() if record is None else record.ties or ())
         self._commit_slice, self._stage = commit_slice, stage
@@ -149,9 +151,12 @@ class Window(Generic[T]):
         return formatted(self._start, form, tz)
 
     def end_as(self, form: str, tz: str | None = None) -> str | int:
-        """The end, in the same way. Rows behind it that the other system gives, `track` leaves to a later run."""
+        """The end, in the same forms; rounded up, as the mark moves over all that lies before the end.
+
+        Rows behind the end that the other system then gives, `track` leaves to a later run.
+        """
         _ = self.end
-        return formatted(self._end, form, tz)
+        return formatted(self._end, form, tz, up=True)
 
     # --- what was loaded --------------------------------------------------------------------------------------
 
@@ -219,8 +224,11 @@ class Window(Generic[T]):
 
         Raises:
             WatermarkError: the window has no end.
+            ValueError: a step of nothing.
         """
         self._cursor.check_span("step", step)
+        if not step:
+            raise ValueError("step must be longer than nothing")
         _ = self.end
         self._has_read = True
         self._open_reads += 1
@@ -236,11 +244,23 @@ class Window(Generic[T]):
             stop = min(later, end)
             piece = copy(self)._narrow(start, stop)  # noqa: SLF001  of the same class
             yield piece
-            piece.check_read()
-            self.tally.add(piece.tally)
+            self._take_up(piece, stop)
             if stop < end and self._commit_slice is not None and self.commits:
-                self._commit_slice(self, stop)
+                self._commit_slice(self, self._limited(stop))
             start = stop
+
+    def _take_up(self, piece: Window[T], stop: T) -> None:
+        """What the body has said about a slice holds for the whole window."""
+        piece.check_read()
+        self.tally.add(piece.tally)
+        self._sampled = self._sampled or piece._sampled
+        if piece._failed_from is not None:
+            self.fail_from(piece._failed_from)
+        told: Any = piece._told
+        if told is not None and told < stop:
+            self.fail_from(told)
+        if self._advance == "explicit":
+            self._told = piece._told
 
     def _narrow(self, start: T, stop: T) -> Window[T]:
         """Become a slice, which the whole window commits."""
@@ -292,12 +312,15 @@ class Window(Generic[T]):
     def reached(self) -> T | None:
         """How far the mark may move; None: nothing was seen."""
         reached = self._aim()
-        if not self._cursor.is_ordered:
-            return reached
-        for limit in (self._end, self._failed_from):
-            if reached is not None and limit is not None and limit < reached:  # type: ignore[operator]
+        return reached if reached is None or not self._cursor.is_ordered else self._limited(reached)
+
+    def _limited(self, value: T) -> T:
+        """The value, or what holds the mark back before it."""
+        reached: Any = value
+        for limit in (self._end, self._limit, self._told, self._failed_from):
+            if limit is not None and limit < reached:
                 reached = limit
-        return reached
+        return cast("T", reached)
 
     def _aim(self) -> T | None:
         if self._told is not None or self._advance == "explicit":
@@ -307,10 +330,9 @@ class Window(Generic[T]):
         top: T | None = self.tally.top
         return None if top is None else self._cursor.floor(top)
 
-    @property
-    def ties(self) -> tuple[str, ...] | None:
-        """Which rows at `reached()` are loaded; None where they cannot be told apart."""
-        return kept_ties(self.tally.ties) if self.tally.top == self.reached() else None
+    def ties_at(self, reached: T | None) -> tuple[str, ...] | None:
+        """Which rows at this value are loaded; None where they cannot be told apart."""
+        return kept_ties(self.tally.ties) if self.tally.top == reached else None
 
     def check_read(self) -> None:
         """See that the body has read what the mark is to move over.
@@ -339,22 +361,60 @@ class Window(Generic[T]):
         return f"[{self._cursor.dump(self._start)}, {end})"
 
 
-def formatted(value: object, form: str, tz: str | None) -> str | int:
-    """A point in time or a date in another system's form, rounded down.
+_UNITS = {"epoch": 1_000_000, "epoch_ms": 1_000, "epoch_us": 1}
+
+
+def formatted(value: object, form: str, tz: str | None, *, up: bool = False) -> str | int:
+    """A point in time or a date in another system's form; what the form has no room for is rounded down, or up.
 
     Raises:
-        TypeError: the value is neither.
+        TypeError: the value is neither. ValueError: the form is none.
     """
-    if isinstance(value, datetime):
-        moment = value if value.tzinfo is None else value.astimezone(timezone.utc if tz is None else ZoneInfo(tz))
+    if not isinstance(value, date):
+        raise TypeError(f"{value!r} is not a point in time, so it has no form {form!r}; use it as it is")
+    zone = timezone.utc if tz is None else ZoneInfo(tz)
+    if not isinstance(value, datetime):
+        if form in {"iso", "date"}:
+            return value.isoformat()
+        moment = datetime(value.year, value.month, value.day, tzinfo=zone)
+    else:
+        moment = value if value.tzinfo is None else value.astimezone(zone)
+    if form in _UNITS:
         microseconds = _microseconds_since_1970(moment)
-        units = {"epoch": 1_000_000, "epoch_ms": 1_000, "epoch_us": 1}
-        if form in units:
-            return microseconds // units[form]
-        return {"iso": moment.isoformat(), "date": moment.date().isoformat()}.get(form) or moment.strftime(form)
-    if isinstance(value, date):
-        return value.isoformat() if form in {"iso", "date"} else value.strftime(form)
-    raise TypeError(f"{value!r} is not a point in time, so it has no form {form!r}; use it as it is")
+        return -(-microseconds // _UNITS[form]) if up else microseconds // _UNITS[form]
+    return _as_text(_rounded_up(moment, form) if up else moment, form)
+
+
+def _as_text(moment: datetime, form: str) -> str:
+    if form in {"iso", "date"}:
+        return moment.isoformat() if form == "iso" else moment.date().isoformat()
+    if "%" not in form:
+        raise ValueError(f"form={form!r} is none; take 'iso', 'date', 'epoch', 'epoch_ms', 'epoch_us', or '%Y-%m-%d'")
+    return moment.strftime(form)
+
+
+def _rounded_up(moment: datetime, form: str) -> datetime:
+    """The next moment that the form can show; the moment itself where it can show that."""
+    text = _as_text(moment, form)
+    is_first = moment.replace(tzinfo=None) == datetime.min
+    if is_first or _as_text(moment - timedelta(microseconds=1), form) != text:
+        return moment
+    return next((later for later in _next_units(moment) if _as_text(later, form) != text), moment)
+
+
+def _next_units(moment: datetime) -> Iterator[datetime]:
+    """Where the next second, minute, hour, day, month and year begin."""
+    second = moment.replace(microsecond=0)
+    yield second + timedelta(seconds=1)
+    minute = second.replace(second=0)
+    yield minute + timedelta(minutes=1)
+    hour = minute.replace(minute=0)
+    yield hour + timedelta(hours=1)
+    day = hour.replace(hour=0)
+    yield day + timedelta(days=1)
+    month = day.replace(day=1)
+    yield (month + timedelta(days=31)).replace(day=1)
+    yield month.replace(year=month.year + 1, month=1)
 
 
 def _microseconds_since_1970(moment: datetime) -> int:
