@@ -289,6 +289,6 @@ def _entries(listed: Iterable[Mapping[str, Json]]) -> dict[str, Json]:
 
 def _log_line(text: str) -> str:
     entry = json.loads(text)
-    errors = [f"{error['exc_type']}: {error['exc_value']}" for error in entry.get("error_detail") or ()]
-    parts = (entry.get("timestamp"), entry.get("level"), entry.get("event"), *errors)
+    raised = (f"{error['exc_type']}: {error['exc_value']}" for error in entry.get("error_detail") or ())
+    parts = (entry.get("timestamp"), entry.get("level"), entry.get("event"), *raised)
     return " ".join(str(part) for part in parts if part)

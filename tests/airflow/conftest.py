@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -15,8 +16,9 @@ from watermark_runs import Loads
 
 from stage import Stage
 
-pytest.register_assert_rewrite("compared", "job_runs")
+pytest.register_assert_rewrite("compared", "job_runs", "loop_runs", "task_runs")
 
+LOOP_DAGS = Path(__file__).parents[1] / "support" / "loop_dags"
 HEARTBEAT_TIMEOUT = 15
 AT_ONCE = 5
 """Scenarios; each is waiting most of the time."""
@@ -34,13 +36,14 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
 
 
 @pytest.fixture(scope="session")
-def job_stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
-    """A real Airflow for the Dags in `job_dags`, which gives a task up when it is silent for fifteen seconds."""
-    home = Path(tmp_path_factory.mktemp("jobs"))
+def shared_stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    """A real Airflow for the Dags of the jobs and the loops, which gives a task up that is silent for 15 seconds."""
+    home = Path(tmp_path_factory.mktemp("shared"))
     dags = copy_of_job_dags(home / "dags")
+    shutil.copytree(LOOP_DAGS, dags, dirs_exist_ok=True)
     options: dict[str, Any] = {"heartbeat_timeout": HEARTBEAT_TIMEOUT, "triggerer": True, "progress": say}
     with Stage(home, dags=dags, flights=few_flights(home), **options) as running:
-        for dag_id in ("ours", "ours_mapped", "upgraded", "downgraded"):
+        for dag_id in ("ours", "ours_mapped", "upgraded", "downgraded", "loops"):
             running.airflow.wait_until_parsed(dag_id)
         # So that no run gets the id 0, which Airflow's mixin takes for none.
         running.jobs.call("POST", "/jobs", json={"seconds": 0})
@@ -48,9 +51,9 @@ def job_stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
 
 
 @pytest.fixture(scope="session")
-def playing(request: pytest.FixtureRequest, job_stage: Stage) -> Iterator[dict[str, Future[None]]]:
+def playing(request: pytest.FixtureRequest, shared_stage: Stage) -> Iterator[dict[str, Future[None]]]:
     """The tests that are marked `side_by_side`, begun all together."""
-    with _begun(request.session, job_stage=job_stage) as begun:
+    with _begun(request.session, shared_stage=shared_stage) as begun:
         yield begun
 
 

@@ -1,4 +1,6 @@
-"""Run the three surfaces under `dag.test()`, whose supervisor lives in the task's process, and print what they left.
+"""Run the three surfaces, and all ways to loop, under `dag.test()`, and print what they left.
+
+Its supervisor lives in the task's process.
 
 python dag_test.py        in an environment with an AIRFLOW_HOME of its own, and a migrated database
 """
@@ -41,7 +43,22 @@ with DAG("dag_test", schedule=None) as dag:
     def load(window: Window) -> None:
         SEEN["window"] = str(window)
 
-    surfaces() >> load()
+    @task
+    def loops() -> None:
+        SEEN["nested"] = []
+        for outer in (tables := checkpoint(["a", "b"], name="outer")):
+            SEEN["nested"] += [f"{outer}{inner}" for inner in checkpoint([1, 2], name="inner", within=tables)]
+        SEEN["map"] = sorted(checkpoint([1, 2, 3], name="map").map(str, workers=2))
+
+    @task
+    async def async_loops() -> None:
+        async def text(element: int) -> str:
+            return str(element)
+
+        SEEN["async"] = [element async for element in checkpoint([1, 2, 3], name="async")]
+        SEEN["amap"] = sorted([each async for each in checkpoint([1, 2, 3], name="amap").amap(text, workers=2)])
+
+    surfaces() >> load() >> loops() >> async_loops()
 
 if __name__ == "__main__":
     SEEN["state"] = str(dag.test().state)

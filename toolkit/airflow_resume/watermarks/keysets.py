@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -24,7 +23,6 @@ class KeysetCursor(CursorType[tuple[Any, ...]]):
     """
 
     type: ClassVar[str] = "keyset"
-    plain: ClassVar[builtins.type] = tuple
 
     parts: tuple[CursorType[Any], ...]
 

@@ -89,6 +89,7 @@ class WindowRecord(Record):
         type: of the cursor.
         base_rev, epoch: of the mark.
         origin: where the bounds come from. `commits`: whether the mark may move.
+        limit: the mark moves no further: what lies at it or beyond may still change; where `end` is not that.
         reset: the mark was set to `at`, and nothing was loaded from there yet.
         ties: of the mark, so that a retry passes over the same rows.
         settles: nothing before the end changes any more.
@@ -103,6 +104,7 @@ class WindowRecord(Record):
     epoch: str
     origin: Origin = "mark"
     commits: bool = True
+    limit: JsonValue = None
     reset: Pending | None = None
     ties: tuple[str, ...] | None = None
     settles: bool = False

@@ -18,6 +18,7 @@ from airflow_resume.errors import (
 from airflow_resume.record import Slot
 from airflow_resume.store import ask, asset_store, task_store
 from airflow_resume.watermarks.begin import Bounds, decide_bounds
+from airflow_resume.watermarks.checks import remarks_on
 from airflow_resume.watermarks.commit import Loaded, Outcome
 from airflow_resume.watermarks.journal import last_mark, note_with_task, noted_with_task, write_entry
 from airflow_resume.watermarks.marks import Marks
@@ -64,6 +65,9 @@ class WindowRun(Generic[T]):
 
     def begin(self) -> Window[T]:
         """The window of this run: the one an earlier attempt began, or a new one, saved as pending."""
+        task = getattr(self.context.get("ti"), "task", None)
+        for remark in remarks_on(task, self._options.asset, is_partitioned=self.partition is not None):
+            log.warning("%s.", remark)
         begun = self._slot.read()
         is_new = begun is None or begun.state is WindowState.CLAIMED
         window = self._new() if begun is None or is_new else self._again(begun)
@@ -99,7 +103,10 @@ class WindowRun(Generic[T]):
         if override is not None:
             bounds, origin, commits = override.bounds, override.origin, override.commits
             log.warning("This run loads %s to %s, as its %s says", bounds.start, bounds.end, origin)
-            return self._window(bounds, at=at, record=self._record(bounds, mark, origin=origin, commits=commits))
+            ceiling = self._options.ceiling()
+            limit = None if ceiling is None else self._cursor.dump(ceiling)
+            record = self._record(bounds, mark, origin=origin, commits=commits, limit=limit)
+            return self._window(bounds, at=at, record=record)
         first = None if mark.pending is not None or self._options.lookback is None else self._options.first()
         bounds = decide_bounds(
             at=at,
@@ -199,6 +206,8 @@ class WindowRun(Generic[T]):
             type=self._cursor.type,
             base_rev=token.base_rev,
             epoch=token.epoch,
+            origin=token.origin,
+            commits=token.commits,
             claim=self._attempt.claim(utc_now()),
         )
         outcome, mark = self._commit(record, token)
@@ -217,12 +226,15 @@ class WindowRun(Generic[T]):
             base_rev=token.base_rev,
             ties=token.ties,
         )
-        return self._marks().move(loaded, self._attempt)
+        outcome, mark = self._marks().move(loaded, self._attempt)
+        # A cleared run loads what it loaded before, and others may well have moved the token since.
+        is_replay = record.state is WindowState.COMMITTED
+        return (Outcome.NOOP if outcome is Outcome.CONFLICT and is_replay else outcome), mark
 
     def _close(self, record: WindowRecord, token: StageToken, outcome: Outcome, mark: MarkRecord | None) -> None:
         """Write down what became of the window, for the next attempt, for consumers, and for a person."""
         self._raise_if_failed(token, outcome, mark)
-        self._slot.write(record.model_copy(update={"state": WindowState.COMMITTED}))
+        self._slot.write(record.model_copy(update={"state": WindowState.COMMITTED, "done": None}))
         level = logging.INFO if outcome in _EXPECTED else logging.WARNING
         log.log(level, "Window %s of %r: %s", _bounds(token), self._mark_key, _EXPLAINED[outcome])
         if outcome is not Outcome.FENCED:
@@ -274,7 +286,8 @@ class WindowRun(Generic[T]):
             epoch=record.epoch,
             base_rev=record.base_rev,
             commits=window.commits,
-            ties=window.ties,
+            ties=window.ties_at(reached),
+            origin=record.origin,
         )
 
     def _stage(self, window: Window[T]) -> dict[str, JsonValue]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
 
 from airflow_resume.errors import StageTokenError
+from airflow_resume.watermarks.record import Origin
 
 if TYPE_CHECKING:
     from airflow_resume.attempt import Scope
@@ -35,6 +36,7 @@ class StageToken(BaseModel):
     epoch: str
     base_rev: int
     commits: bool = True
+    origin: Origin = "mark"
     ties: tuple[str, ...] | None = None
 
     @classmethod

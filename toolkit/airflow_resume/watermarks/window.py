@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from datetime import date, datetime, timezone
-from typing import TYPE_CHECKING, Any, Generic, Literal
-from zoneinfo import ZoneInfo
+from copy import copy
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Any, Generic, Literal, cast
 
 from typing_extensions import TypeVar
 
 from airflow_resume.errors import NothingReadError, WatermarkError
 from airflow_resume.watermarks.cursor import CursorType
+from airflow_resume.watermarks.forms import formatted
 from airflow_resume.watermarks.record import Origin, Pending, WindowRecord, WindowState
 from airflow_resume.watermarks.sql import Style, predicate
 from airflow_resume.watermarks.track import THE_ONE, Future, Nulls, Tally, Tracker, Unique, kept_ties
@@ -55,19 +56,26 @@ class Window(Generic[T]):
         self.partition = partition
         self.is_retry = is_retry
         """An earlier attempt of this run began the same window, and may have loaded a part of it."""
-        self._cursor, self._advance = cursor, advance
+        self._cursor = cursor
+        self._advance: Advance = advance
         self._start, self._end, self._at = start, end, at
-        self._nulls, self._future = nulls, future
+        self._nulls: Nulls = nulls
+        self._future: Future = future
         self._settles = record is not None and record.settles
+        limit = None if record is None else record.limit
+        self._limit = None if limit is None else cursor.parse(limit, what="the limit")
+        self._reset: Pending | None = reset
+        self._known = frozenset(() if record is None else record.ties or ())
+        self._commit_slice, self._stage = commit_slice, stage
+        self._begin_reading()
+
+    def _begin_reading(self) -> None:
         self.tally = Tally()
         """What went through `track` and `observe`."""
         self._told: T | None = None
         self._failed_from: T | None = None
-        self._reset = reset
-        self._known = frozenset(() if record is None else record.ties or ())
         self._sampled = self._has_read = False
         self._open_reads = 0
-        self._commit_slice, self._stage = commit_slice, stage
 
     # --- what there is to load --------------------------------------------------------------------------------
 
@@ -143,9 +151,12 @@ class Window(Generic[T]):
         return formatted(self._start, form, tz)
 
     def end_as(self, form: str, tz: str | None = None) -> str | int:
-        """The end, in the same way. Rows behind it that the other system gives, `track` leaves to a later run."""
+        """The end, in the same forms; rounded up, as the mark moves over all that lies before the end.
+
+        Rows behind the end that the other system then gives, `track` leaves to a later run.
+        """
         _ = self.end
-        return formatted(self._end, form, tz)
+        return formatted(self._end, form, tz, up=True)
 
     # --- what was loaded --------------------------------------------------------------------------------------
 
@@ -213,8 +224,11 @@ class Window(Generic[T]):
 
         Raises:
             WatermarkError: the window has no end.
+            ValueError: a step of nothing.
         """
         self._cursor.check_span("step", step)
+        if not step:
+            raise ValueError("step must be longer than nothing")
         _ = self.end
         self._has_read = True
         self._open_reads += 1
@@ -228,29 +242,32 @@ class Window(Generic[T]):
         while start < end:
             later: Any = self._cursor.plus(start, step)
             stop = min(later, end)
-            piece = self._slice(start, stop)
+            piece = copy(self)._narrow(start, stop)  # noqa: SLF001  of the same class
             yield piece
-            piece.check_read()
-            self.tally.add(piece.tally)
+            self._take_up(piece, stop)
             if stop < end and self._commit_slice is not None and self.commits:
-                self._commit_slice(self, stop)
+                self._commit_slice(self, self._limited(stop))
             start = stop
 
-    def _slice(self, start: T, stop: T) -> Window[T]:
-        """A window of its own, which the whole one commits."""
-        return Window(
-            cursor=self._cursor,
-            start=start,
-            end=stop,
-            at=self._at,
-            record=self.record,
-            advance=self._advance,
-            nulls=self._nulls,
-            future=self._future,
-            partition=self.partition,
-            is_retry=self.is_retry,
-            reset=self._reset,
-        )
+    def _take_up(self, piece: Window[T], stop: T) -> None:
+        """What the body has said about a slice holds for the whole window."""
+        piece.check_read()
+        self.tally.add(piece.tally)
+        self._sampled = self._sampled or piece._sampled
+        if piece._failed_from is not None:
+            self.fail_from(piece._failed_from)
+        told: Any = piece._told
+        if told is not None and told < stop:
+            self.fail_from(told)
+        if self._advance == "explicit":
+            self._told = piece._told
+
+    def _narrow(self, start: T, stop: T) -> Window[T]:
+        """Become a slice, which the whole window commits."""
+        self._start, self._end = start, stop
+        self._commit_slice = self._stage = None
+        self._begin_reading()
+        return self
 
     def stage(self) -> dict[str, JsonValue]:
         """What was loaded, for `Watermark.commit` in a later task of the run: JSON, such as for an XCom.
@@ -295,12 +312,15 @@ class Window(Generic[T]):
     def reached(self) -> T | None:
         """How far the mark may move; None: nothing was seen."""
         reached = self._aim()
-        if not self._cursor.is_ordered:
-            return reached
-        for limit in (self._end, self._failed_from):
-            if reached is not None and limit is not None and limit < reached:  # type: ignore[operator]
+        return reached if reached is None or not self._cursor.is_ordered else self._limited(reached)
+
+    def _limited(self, value: T) -> T:
+        """The value, or what holds the mark back before it."""
+        reached: Any = value
+        for limit in (self._end, self._limit, self._told, self._failed_from):
+            if limit is not None and limit < reached:
                 reached = limit
-        return reached
+        return cast("T", reached)
 
     def _aim(self) -> T | None:
         if self._told is not None or self._advance == "explicit":
@@ -310,10 +330,9 @@ class Window(Generic[T]):
         top: T | None = self.tally.top
         return None if top is None else self._cursor.floor(top)
 
-    @property
-    def ties(self) -> tuple[str, ...] | None:
-        """Which rows at `reached()` are loaded; None where they cannot be told apart."""
-        return kept_ties(self.tally.ties) if self.tally.top == self.reached() else None
+    def ties_at(self, reached: T | None) -> tuple[str, ...] | None:
+        """Which rows at this value are loaded; None where they cannot be told apart."""
+        return kept_ties(self.tally.ties) if self.tally.top == reached else None
 
     def check_read(self) -> None:
         """See that the body has read what the mark is to move over.
@@ -321,6 +340,8 @@ class Window(Generic[T]):
         Raises:
             NothingReadError: it has not.
         """
+        if self._sampled:
+            return
         if self._open_reads and self._told is None:
             raise NothingReadError(
                 "The rows of track(), or the slices of split(), were not iterated to their end, so it is not known what"
@@ -338,28 +359,3 @@ class Window(Generic[T]):
     def __str__(self) -> str:
         end = "..." if self._end is None else self._cursor.dump(self._end)
         return f"[{self._cursor.dump(self._start)}, {end})"
-
-
-def formatted(value: object, form: str, tz: str | None) -> str | int:
-    """A point in time or a date in another system's form, rounded down.
-
-    Raises:
-        TypeError: the value is neither.
-    """
-    if isinstance(value, datetime):
-        moment = value if value.tzinfo is None else value.astimezone(timezone.utc if tz is None else ZoneInfo(tz))
-        microseconds = _microseconds_since_1970(moment)
-        units = {"epoch": 1_000_000, "epoch_ms": 1_000, "epoch_us": 1}
-        if form in units:
-            return microseconds // units[form]
-        return {"iso": moment.isoformat(), "date": moment.date().isoformat()}.get(form) or moment.strftime(form)
-    if isinstance(value, date):
-        return value.isoformat() if form in {"iso", "date"} else value.strftime(form)
-    raise TypeError(f"{value!r} is not a point in time, so it has no form {form!r}; use it as it is")
-
-
-def _microseconds_since_1970(moment: datetime) -> int:
-    """Exact, where `timestamp()` is a float; a naive time counts as UTC."""
-    aware = moment if moment.tzinfo is not None else moment.replace(tzinfo=timezone.utc)
-    passed = aware - datetime(1970, 1, 1, tzinfo=timezone.utc)
-    return (passed.days * 86_400 + passed.seconds) * 1_000_000 + passed.microseconds
