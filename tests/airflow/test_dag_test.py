@@ -31,4 +31,6 @@ def test_the_three_surfaces_and_all_ways_to_loop_work_under_dag_test(tmp_path: P
         "amap": ["1", "2", "3"],
         "window": "[2026-01-01T00:00:00+00:00, 2026-01-02T00:00:00+00:00)",
         "state": "success",
+        "hours": [[0, 1, True], [1, 2, False]],
+        "states": ["success", "success"],
     }

@@ -8,7 +8,8 @@ python dag_test.py        in an environment with an AIRFLOW_HOME of its own, and
 from __future__ import annotations
 
 import json
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
+from itertools import count
 from typing import Any
 
 from airflow.sdk import DAG, Asset, get_current_context, task
@@ -60,6 +61,23 @@ with DAG("dag_test", schedule=None) as dag:
 
     surfaces() >> load() >> loops() >> async_loops()
 
+HOURS = count(1)
+hourly = watermark(
+    Asset("hourly"),
+    initial="2026-01-01T00:00:00Z",
+    delay=timedelta(0),
+    now=lambda: datetime(2026, 1, 1, next(HOURS), tzinfo=timezone.utc),
+)
+
+with DAG("hourly", schedule=None) as hourly_dag:
+
+    @hourly.task(task_id="load")
+    def load_hour(window: Window) -> None:
+        SEEN.setdefault("hours", []).append([window.start.hour, window.end.hour, window.is_initial])
+
+    load_hour()
+
 if __name__ == "__main__":
+    SEEN["states"] = [str(hourly_dag.test().state) for _ in range(2)]
     SEEN["state"] = str(dag.test().state)
     print(json.dumps(SEEN))
