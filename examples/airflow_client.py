@@ -247,6 +247,10 @@ class AirflowClient:
         """Write into an asset's state store, as a person does in the UI."""
         self._insist("PUT", f"/api/v2/assets/{self.asset(name)['id']}/state-store/{key}", {"value": value})
 
+    def delete_asset_state(self, name: str, key: str) -> None:
+        """Delete a key of an asset's state store, as a person does in the UI."""
+        self._insist("DELETE", f"/api/v2/assets/{self.asset(name)['id']}/state-store/{key}", None)
+
     def asset(self, name: str) -> dict[str, Json]:
         """An asset that some Dag names: its id, uri, and more.
 

@@ -6,7 +6,7 @@ Windows are written in hours since the beginning of 2026: `0-1 initial` is the f
 from __future__ import annotations
 
 import pytest
-from watermark_runs import MARK, Loads, hours
+from watermark_runs import MARK, Loads, hours, in_short
 
 pytestmark = [pytest.mark.side_by_side, pytest.mark.usefixtures("playing_loads")]
 
@@ -31,7 +31,7 @@ def test_every_scheduled_run_loads_the_next_window_and_a_consumer_gets_exactly_t
 
     fill = loads.override("nightly", "2026-01-01T02:00:00Z", "2026-01-01T08:00:00Z", commit=True)
     assert loads.windows("nightly", run=fill) == ["2-8"]
-    assert loads.at("nightly") == "8"
+    assert loads.at("nightly") == "5", "the source's clock is not further"
 
     got = [(first, "0-1", "advanced"), (second, "1-2", "advanced"), (third, "2-3", "advanced")]
     got += [(first, "0-1", "noop"), (sample, "0.5-0.75", "uncommitted"), (fill, "2-8", "advanced")]
@@ -44,22 +44,22 @@ def test_a_backfill_loads_its_days_and_leaves_the_mark_alone(loads: Loads) -> No
     loads.run("isolated")
     before = loads.mark("isolated")
     loads.backfill("isolated", 5, 6)
-    assert loads.windows("isolated") == ["0-1 initial", "96-120", "120-144"]
+    assert loads.windows("isolated") == ["0-240 initial", "96-120", "120-144"]
     assert loads.mark("isolated") == before
     assert [entry.get("origin") for entry in loads.journal("isolated")] == [None, "backfill", "backfill"]
     loads.run("isolated")
-    assert loads.windows("isolated")[3:] == ["1-2"]
+    assert loads.windows("isolated")[3:] == ["240-960"]
 
 
 def test_a_backfill_that_fills_moves_the_mark_when_there_is_no_gap_before_its_days(loads: Loads) -> None:
     loads.run("filled")
-    loads.backfill("filled", 1, 2, 3, run_backwards=True)
-    assert loads.windows("filled") == ["0-1 initial", "48-72", "24-48", "0-24"]
+    loads.backfill("filled", 11, 12, 13, run_backwards=True)
+    assert loads.windows("filled") == ["0-240 initial", "288-312", "264-288", "240-264"]
     outcomes = [(entry["outcome"], hours(entry["at"])) for entry in loads.journal("filled")]
-    assert outcomes == [("advanced", "1"), ("gap", "1"), ("gap", "1"), ("advanced", "72")]
+    assert outcomes == [("advanced", "240"), ("gap", "240"), ("gap", "240"), ("advanced", "312")]
     assert loads.mark("filled")["islands"] == []
     loads.run("filled")
-    assert loads.windows("filled")[-1] == "72-72 empty", "the clock is not there yet"
+    assert loads.windows("filled")[-1] == "312-1200"
 
 
 def test_a_backfill_whose_data_interval_is_empty_fails_and_says_which_schedule_has_one(loads: Loads) -> None:
@@ -103,6 +103,9 @@ def test_every_partition_has_a_mark_of_its_own_whatever_its_index(loads: Loads) 
     keys = {"a": f"{MARK}.%22a%22", "b/ü": f"{MARK}.%22b%2F%C3%BC%22", "c": f"{MARK}.%22c%22"}
     assert loads.airflow.asset_state_store("tables").keys() == set(keys.values())
     assert [loads.at("tables", key) for key in keys.values()] == ["1", "2", "2"]
+    loads.until(lambda: len(loads.lines("readers")) >= 4, "the consumer has used all windows")
+    got = {(line["partition"], in_short(line), line["from_index"]) for line in loads.lines("readers")}
+    assert got == {("a", "0-1", 0), ("b/ü", "0-1", 1), ("b/ü", "1-2", 0), ("c", "0-2", 1)}
 
 
 # --- set back -------------------------------------------------------------------------------------------------
@@ -123,6 +126,15 @@ def test_a_mark_that_a_person_types_is_loaded_from_until_that_has_succeeded(load
     to_the_beginning = loads.run("rewound", hour=6, reset=None)
     assert loads.windows("rewound", run=to_the_beginning) == ["0-6 initial reset"]
     assert loads.windows("rewound", run=loads.run("rewound", hour=7)) == ["6-7"]
+
+
+def test_a_mark_that_was_deleted_is_missed_by_all_dags_that_load_the_asset(loads: Loads) -> None:
+    loads.run("east", hour=1)
+    loads.airflow.delete_asset_state("shared", MARK)
+    lost = loads.run("west", hour=2, ends="failed")
+    assert "WatermarkLostError" in loads.log("west", lost)
+    assert loads.windows("west_recovering", run=loads.run("west_recovering", hour=2)) == ["1-2"]
+    assert loads.windows("west", run=loads.run("west", hour=3)) == ["2-3"]
 
 
 # --- other cursors --------------------------------------------------------------------------------------------
@@ -165,6 +177,8 @@ def test_a_change_of_the_assets_uri_is_noticed(loads: Loads) -> None:
     for dag_id in ("address", "address_staged"):
         assert "WatermarkLostError" in loads.log(dag_id, loads.run(dag_id, hour=3, ends="failed"))
     assert loads.windows("address_recovered", run=loads.run("address_recovered", hour=3)) == ["2-3"]
+    by_hand = loads.run("address_nightly", ends="failed")
+    assert "WatermarkLostError" in loads.log("address_nightly", by_hand)
     loads.edit("address.py", "NIGHTS = 2", "NIGHTS = 3")
     *_, third = loads.until_runs("address_nightly", 3)
     assert "WatermarkLostError" in loads.log("address_nightly", third)

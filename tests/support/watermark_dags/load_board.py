@@ -18,14 +18,14 @@ START = datetime(2026, 1, 1, tzinfo=timezone.utc)
 BOARD = Path(os.environ.get("BOARD", "."))
 
 
-def ticking(name: str) -> Callable[[], datetime]:
-    """A clock on which an hour passes with every look at it: a window that is asked for anew is another one."""
+def ticking(name: str, step: timedelta = timedelta(hours=1)) -> Callable[[], datetime]:
+    """A clock on which time passes with every look at it: a window that is asked for anew is another one."""
 
     def now() -> datetime:
         looks = BOARD / f"{name}.looks"
         with looks.open("a") as file:
             file.write(".")
-        return START + timedelta(hours=looks.stat().st_size)
+        return START + looks.stat().st_size * step
 
     return now
 
@@ -62,7 +62,8 @@ def follow(windows: list[LoadedWindow]) -> None:
     """Process what a consumer is given."""
     for window in windows:
         bounds = f"[{window.start.isoformat()}, {window.end.isoformat()})"
-        post({"window": bounds, "from": window.run_id, "outcome": window.outcome.value, "origin": window.origin})
+        who = {"from": window.run_id, "partition": window.partition, "from_index": window.map_index}
+        post({"window": bounds, "outcome": window.outcome.value, "origin": window.origin, **who})
 
 
 def die_if_wanted(moment: str) -> None:

@@ -61,6 +61,7 @@ with DAG("morning", schedule=[NIGHTLY], max_active_runs=1):
 DAILY = CronDataIntervalTimetable("@daily", timezone="UTC")  # with "@daily" itself, data intervals are empty
 DORMANT: dict[str, Any] = {"start_date": day(1), "end_date": day(20), "catchup": False}
 
+TEN_DAYS = timedelta(days=10)
 WAYS: list[tuple[str, Any, dict[str, Any]]] = [
     ("isolated", DAILY, {}),
     ("filled", DAILY, {"backfill": "fill"}),
@@ -68,7 +69,7 @@ WAYS: list[tuple[str, Any, dict[str, Any]]] = [
 ]
 
 for dag_id, schedule, options in WAYS:
-    backfilled = watermark(Asset(dag_id), now=ticking(dag_id), **MARK, **options)
+    backfilled = watermark(Asset(dag_id), now=ticking(dag_id, TEN_DAYS), **MARK, **options)
     with DAG(dag_id, schedule=schedule, **DORMANT):
         backfilled.task(task_id="run")(load_it)()
 
@@ -91,7 +92,8 @@ with DAG("killed", schedule=None):
 
 # --- partitioned -------------------------------------------------------------------------------------------------
 
-tables = watermark(Asset("tables"), now=told, partition=lambda table: table, **MARK)
+TABLES = Asset("tables")
+tables = watermark(TABLES, now=told, partition=lambda table: table, **MARK)
 
 with DAG("tables", schedule=None):
 
@@ -106,6 +108,14 @@ with DAG("tables", schedule=None):
             die_if_wanted("in the body")
 
     load_table.expand(table=names())
+
+with DAG("readers", schedule=[TABLES], max_active_runs=1):
+
+    @task(task_id="run")
+    def use_tables() -> None:
+        follow(windows_from_events(get_current_context(), TABLES))
+
+    use_tables()
 
 # --- staged ------------------------------------------------------------------------------------------------------
 
@@ -144,6 +154,17 @@ with DAG("rewound", schedule=None):
         fail_if_wanted()
 
     reset() >> load_or_fail()
+
+# --- lost --------------------------------------------------------------------------------------------------------
+
+SHARED = Asset("shared")
+
+RECOVERING: dict[str, Any] = {"on_missing": "recover"}
+
+for dag_id in ("east", "west", "west_recovering"):
+    shared = watermark(SHARED, now=told, **MARK, **(RECOVERING if dag_id == "west_recovering" else {}))
+    with DAG(dag_id, schedule=None):
+        shared.task(task_id="run")(load_it)()
 
 # --- counted -----------------------------------------------------------------------------------------------------
 
