@@ -24,7 +24,6 @@ class KeysetCursor(CursorType[tuple[Any, ...]]):
     """
 
     type: ClassVar[str] = "keyset"
-    plain: ClassVar[builtins.type] = tuple
 
     parts: tuple[CursorType[Any], ...]
 
