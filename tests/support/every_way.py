@@ -128,7 +128,7 @@ def in_slices(world: CrashWorld, window: Window[Any]) -> None:
 def with_something_failing(world: CrashWorld, window: Window[Any]) -> None:
     """The number 2 fails in the first hour."""
     wanted = [] if window.empty else range(window.start, window.end)
-    put(world, [number for number in wanted if number != 2 or world.clock.number == SECOND])  # noqa: PLR2004
+    put(world, [number for number in wanted if number != 2 or world.clock.number == SECOND])
     if world.clock.number == FIRST:
         window.fail_from(2)
 

@@ -49,7 +49,9 @@ def track(*values: Any, **options: Any) -> Callable[[Window[Any]], list[Any]]:
     return lambda window: [row["n"] for row in window.track(rows(*values), "n", **options)]
 
 
-def load(attempt: TaskAttempt, mark: Watermark[Any], body: Callable[[Window[Any]], Any] = lambda _: None) -> Window[Any]:
+def load(
+    attempt: TaskAttempt, mark: Watermark[Any], body: Callable[[Window[Any]], Any] = lambda _: None
+) -> Window[Any]:
     """Let the attempt succeed."""
     with mark.open(attempt.context) as window:
         body(window)

@@ -87,7 +87,7 @@ class Pair:
             except WatermarkConflictError:
                 attempt = attempt.retry()
             except WatermarkError as error:
-                assert "kept writing" in str(error)  # noqa: PT017
+                assert "kept writing" in str(error)
                 attempt = attempt.retry()
             else:
                 attempt.succeed()
@@ -122,17 +122,18 @@ class Duet:
         self.old: tuple[TaskAttempt, Window[Any]] | None = None
 
     def play(self, step: str) -> None:
-        {
-            "b": self.begin,
-            "w": self.work,
-            "c": self.commit,
-            "k": lambda run: self.commit("b"),
-            "f": lambda _: self.again(self.attempts["b"].retry()),
-            "x": lambda _: self.again(self.attempts["b"].clear()),
-            "z": lambda _: self.replace(),
-            "r": lambda _: self.attempts["B"].asset_stores[NUMBERS].set(MARK, "0"),
-            "+": lambda _: self.later(),
-        }[step.lower()]("B" if step.isupper() else "b")
+        run = "B" if step.isupper() else "b"
+        steps: dict[str, Callable[[], object]] = {
+            "b": lambda: self.begin(run),
+            "w": lambda: self.work(run),
+            "c": lambda: self.commit(run),
+            "f": lambda: self.again(self.attempts["b"].retry()),
+            "x": lambda: self.again(self.attempts["b"].clear()),
+            "z": self.replace,
+            "r": lambda: self.attempts["B"].asset_stores[NUMBERS].set(MARK, "0"),
+            "+": self.later,
+        }
+        steps[step.lower()]()
 
     def begin(self, run: str) -> None:
         self.windows[run] = self.pair.mark.begin(self.attempts[run].context)

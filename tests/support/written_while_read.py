@@ -371,7 +371,7 @@ def by_advance(loader: Loader, window: Window[datetime]) -> Iterator[Any]:
     if window.empty:
         return
     for number, row in enumerate(_rows(loader, window)):
-        if number >= 3 and row["at"] > window.start:  # noqa: PLR2004
+        if number >= 3 and row["at"] > window.start:
             window.advance(row["at"])
             return
         loader.loaded.add(_version(row))

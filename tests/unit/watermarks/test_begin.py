@@ -189,7 +189,7 @@ def test_what_is_neither_a_mark_nor_a_value_stops_without_a_retry(typed: Any) ->
 def test_a_mark_of_another_cursor_is_refused_or_migrated() -> None:
     first = a_try()
     load(first, numbers(), track(7))
-    text = {"initial": "a", "cursor": Cursor.text()}
+    text: dict[str, Any] = {"initial": "a", "cursor": Cursor.text()}
     with pytest.raises(WatermarkChangedError, match="migrate=") as raised:
         load(first.next_run(), watermark(NUMBERS, **text))
     assert isinstance(raised.value, AirflowFailException)
@@ -270,9 +270,14 @@ def test_an_initial_value_of_another_type_is_refused_when_it_is_asked_for(initia
 
 
 def test_an_initial_function_is_asked_once() -> None:
-    asked = []
+    asked: list[int] = []
     first = a_try()
-    mark = watermark(NUMBERS, initial=lambda: asked.append(1) or 3, cursor=Cursor.int())
+
+    def initial() -> int:
+        asked.append(1)
+        return 3
+
+    mark = watermark(NUMBERS, initial=initial, cursor=Cursor.int())
     assert asked == []
     load(first, mark, track(4))
     load(first.next_run(), mark, track(5))

@@ -35,7 +35,7 @@ BY_HAND = {
     "set back before both commit": ("b+BwWrcC", "fenced fenced"),
     "set back between the commits": ("b+BwWcrC", "advanced fenced"),
     "set back between the beginnings": ("br+BwWcC", "fenced advanced"),
-    "a replaced one commits late": ("bwz+BWCcwk", "advanced superseded noop"),
+    "a replaced one commits late": ("bwz+BWCcwc", "advanced superseded noop"),
     "cleared while the second is under way": ("bwc+BxwcWC", "advanced noop advanced"),
     "cleared after the second": ("bwc+BWCxwc", "advanced advanced noop"),
 }

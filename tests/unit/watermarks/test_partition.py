@@ -45,7 +45,10 @@ def test_a_long_partition_keeps_its_beginning_and_a_part_of_its_hash() -> None:
 
 
 json_values = st.recursive(
-    st.none() | st.booleans() | st.integers(-99, 99) | st.text(st.characters(exclude_categories=["Cs"], min_codepoint=1)),
+    st.none()
+    | st.booleans()
+    | st.integers(-99, 99)
+    | st.text(st.characters(exclude_categories=["Cs"], min_codepoint=1)),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text("abc~ü"), inner, max_size=3),
     max_leaves=5,
 ).filter(lambda value: value is not None)
@@ -106,12 +109,12 @@ def test_the_instances_of_a_mapped_task_have_a_mark_each() -> None:
     world, clock = World(), Counter(10)
     mark = numbers(clock, partition=lambda table: table)
 
-    @mark
-    def load_table(window: Window[int], table: str) -> Any:
+    def of_one_table(window: Window[int], table: str) -> Any:
         if table == "broken":
             raise KeyError(table)
         return window.partition, window.end
 
+    load_table: Any = mark(of_one_table)
     for index, table in enumerate(["a", "b"]):
         with task_context(assets=[NUMBERS], world=world, map_index=index) as attempt:
             assert load_table(table) == (table, 10)

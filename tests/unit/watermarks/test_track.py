@@ -94,7 +94,7 @@ def test_text_of_the_source_is_read_as_the_cursor_reads_it() -> None:
 
 
 def test_a_row_without_a_value_is_refused_by_default_with_what_to_do() -> None:
-    with pytest.raises(NullCursorError, match="nulls='skip'.*nulls='keep'") as raised:
+    with pytest.raises(NullCursorError, match=r"nulls='skip'.*nulls='keep'") as raised:
         track(3, None)(window_of())
     assert isinstance(raised.value, AirflowFailException)
 
@@ -242,9 +242,7 @@ def test_more_ties_than_are_kept_are_loaded_again() -> None:
 @pytest.mark.parametrize("say", ["fail_from", "advance"])
 def test_ties_at_what_failed_are_none(say: str) -> None:
     attempt, mark = a_try(), numbers()
-    load(
-        attempt, mark, lambda window: [list(window.track(tied("a", "b"), "n", unique="id")), getattr(window, say)(5)]
-    )
+    load(attempt, mark, lambda window: [list(window.track(tied("a", "b"), "n", unique="id")), getattr(window, say)(5)])
     assert stands(attempt) == "5"
     assert delivers(attempt.next_run(), mark, tied("a", "b")) == ["a", "b"]
 

@@ -42,8 +42,8 @@ def override_of(context: AnyContext, options: Options[T]) -> Override[T] | None:
     wishes = conf.get(CONF_KEY) if isinstance(conf, Mapping) else None
     if wishes is not None and not isinstance(wishes, Mapping):
         raise OverrideError(
-            f'conf["{CONF_KEY}"] is {wishes!r}; write {{"{options.name}": {{"from": ..., "to": ...}}}}: it holds windows'
-            f" by the names of watermarks"
+            f'conf["{CONF_KEY}"] is {wishes!r}; it holds windows by the names of watermarks: write'
+            f' {{"{options.name}": {{"from": ..., "to": ...}}}}'
         )
     if wishes is not None and options.name in wishes:
         return _of_conf(wishes[options.name], options)

@@ -334,7 +334,7 @@ class Window(Generic[T]):
         return None if top is None else self._cursor.floor(top)
 
     def ties_at(self, reached: T | None) -> tuple[str, ...] | None:
-        """Which rows at this value are loaded; None where they cannot be told apart, or some of them may have failed."""
+        """Which rows at this value are loaded; None where they cannot be told apart, or some may have failed."""
         is_held_back = reached in (self._told, self._failed_from)
         return kept_ties(self.tally.ties) if self.tally.top == reached and not is_held_back else None
 
@@ -398,7 +398,7 @@ def _as_text(moment: datetime, form: str) -> str:
 def _rounded_up(moment: datetime, form: str) -> datetime:
     """The next moment that the form can show; the moment itself where it can show that."""
     text = _as_text(moment, form)
-    is_first = moment.replace(tzinfo=None) == datetime.min
+    is_first = moment == datetime.min.replace(tzinfo=moment.tzinfo)
     if is_first or _as_text(moment - timedelta(microseconds=1), form) != text:
         return moment
     return next((later for later in _next_units(moment) if _as_text(later, form) != text), moment)
