@@ -105,6 +105,11 @@ class Source:
         )
         return self._database.execute(query, [stamp, stamp, row, end, PAGE]).fetchall()
 
+    def stamp(self, row: int) -> int | None:
+        """What the row bears; None: there is none."""
+        found = self._database.execute("SELECT at FROM rows WHERE id = ?", [row]).fetchone()
+        return None if found is None else found[0]
+
     def versions(self) -> set[Version]:
         """Of the rows that there are now."""
         return {Version(*row) for row in self._database.execute("SELECT id, version FROM rows")}
@@ -266,11 +271,20 @@ class Loader:
 
     # --- the source -------------------------------------------------------------------------------------------
 
+    @property
+    def is_orderly(self) -> bool:
+        """Without a delay, what is written must be visible at once, and a row not be written twice in one second."""
+        return self.options.get("delay", DELAY) is None
+
     def write(self, number: int) -> None:
-        self.source.write(number % 5, lag=number % (DELAY + 1) if self.options.get("delay", 1) else 0)
+        if not self.is_orderly:
+            self.source.write(number % 5, lag=number % (DELAY + 1))
+        elif self.source.stamp(number % 5) != self.source.now:
+            self.source.write(number % 5)
 
     def write_ahead(self, number: int) -> None:
-        self.source.write(number % 5, ahead=number)
+        if not self.is_orderly:
+            self.source.write(number % 5, ahead=number)
 
     def delete(self, number: int) -> None:
         self.source.delete(number % 5)
@@ -345,6 +359,24 @@ def track_unique(loader: Loader, window: Window[datetime]) -> Iterator[Any]:
     return track_all(loader, window, unique=_version)
 
 
+def track_by_id(loader: Loader, window: Window[datetime]) -> Iterator[Any]:
+    """Likewise, where a row is written at most once a second."""
+    return track_all(loader, window, unique="id")
+
+
+def observe_all(loader: Loader, window: Window[datetime]) -> Iterator[Any]:
+    """Load what is there, rows behind the window's end too, and observe each; rows at the mark are loaded again."""
+    if window.empty:
+        return
+    for row in loader.source.rows(second_of(window.start), FAR):
+        window.observe(row["at"])
+        if _version(row) not in loader.loaded:
+            loader.delivered.append(_version(row))
+        yield row
+        loader.loaded.add(_version(row))
+    window.observe(window.start)
+
+
 def some_fail(loader: Loader, window: Window[datetime]) -> Iterator[Any]:
     """Every third version fails the first time it is loaded."""
     if window.empty:
@@ -404,6 +436,8 @@ LAWS: dict[str, tuple[Body, dict[str, Any]]] = {
     "window, jump": (some_fail, {"on_gap": "jump", "backfill": "isolated"}),
     "window, fail_from": (some_fail, {"backfill": "fill"}),
     "observed": (track_unique, {"advance": "observed"}),
+    "observed by id, no clock": (track_by_id, {"advance": "observed", "now": None, "delay": None}),
+    "observed without track": (observe_all, {"advance": "observed"}),
     "observed, max_span": (track_unique, {"advance": "observed", "max_span": timedelta(seconds=2)}),
     "observed, lookback": (track_unique, {"advance": "observed", "backfill": "fill"}),
     "explicit": (by_advance, {"advance": "explicit"}),

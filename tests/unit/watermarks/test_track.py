@@ -223,6 +223,16 @@ def test_a_retry_passes_over_the_same_rows_as_its_first_attempt() -> None:
     assert delivers(second.retry(), mark, tied("a", "b")) == ["b"]
 
 
+def test_a_retry_with_a_lookback_knows_where_the_mark_stood() -> None:
+    attempt, mark = a_try(), numbers(lookback=3)
+    delivers(attempt, mark, tied("a"))
+    second = attempt.next_run()
+    mark.begin(second.context)
+    retry = second.retry()
+    window = load(retry, mark, lambda window: list(window.track([*tied("l", n=3), *tied("a", "b")], "n", unique="id")))
+    assert (window.start, window.tally.late, window.tally.known, window.tally.rows) == (2, 1, 1, 2)
+
+
 def test_rows_that_are_not_told_apart_are_loaded_again() -> None:
     attempt, mark = a_try(), numbers()
     delivers(attempt, mark, tied("a"))
