@@ -159,6 +159,32 @@ def _world_with_xcoms() -> CrashWorld:
     return world
 
 
+def as_a_conf_says(world: CrashWorld, attempt: TaskAttempt) -> None:
+    """The second hour is a person's wish, which reaches too far."""
+    if world.clock.number == SECOND:
+        wish = {"from": FIRST - 1, "to": SECOND + 9, "commit": True}
+        attempt.context["dag_run"].conf = {"watermark": {"watermark": wish}}
+    with numbers(world.clock).open(attempt.context) as window:
+        put(world, range(window.start, min(window.end, SECOND)))
+
+
+def after_a_reset(world: CrashWorld, attempt: TaskAttempt) -> None:
+    """In the second hour a program sets the mark back first; what is then loaded, is loaded anew."""
+    if world.clock.number == SECOND and not world.has_reset:
+        numbers(world.clock).reset(task_context(assets=[NUMBERS], world=world.airflow, run_id="reset").context)
+        world.has_reset = True
+    with numbers(world.clock).open(attempt.context) as window:
+        if world.clock.number == SECOND:
+            assert (window.start, window.is_reset) == (0, True)
+        put(world, range(window.start, window.end))
+
+
+def _world_to_reset() -> CrashWorld:
+    world = a_world()
+    world.has_reset = False
+    return world
+
+
 def in_two_partitions(world: CrashWorld, attempt: TaskAttempt) -> None:
     """Odd and even numbers; what is followed is the mark of the odd ones."""
     mark = numbers(world.clock)
@@ -186,6 +212,12 @@ EVERY_WAY: dict[str, Way] = {
     "split": Way(attempt=_both_hours(_opened(in_slices, _windowed()))),
     "something fails": Way(attempt=_both_hours(_opened(with_something_failing, _windowed()))),
     "staged": Way(attempt=_both_hours(in_two_tasks), world=_world_with_xcoms),
+    "conf": Way(attempt=_both_hours(as_a_conf_says)),
+    "reset": Way(
+        attempt=_both_hours(after_a_reset),
+        world=_world_to_reset,
+        oracles=[everything_is_loaded, everything_before_the_mark_is_loaded, each_effect_at_least_once, same_result],
+    ),
     "partitions": Way(
         attempt=_both_hours(in_two_partitions),
         world=lambda: a_world(f"{MARK}.1"),
