@@ -5,53 +5,11 @@ tests/crashes has more of it.
 
 from __future__ import annotations
 
-from datetime import timedelta
-from typing import Any
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from written_while_read import (
-    Body,
-    Loader,
-    by_advance,
-    in_slices,
-    play,
-    some_fail,
-    track_all,
-    track_unique,
-)
-
-STEPS = [
-    "write",
-    "write_ahead",
-    "delete",
-    "tick",
-    "start",
-    "step",
-    "finish_body",
-    "finish",
-    "fail",
-    "give_up",
-    "supersede",
-    "clear",
-    "backfill",
-    "rewind",
-]
-LAWS: dict[str, tuple[Body, dict[str, Any]]] = {
-    "window": (track_all, {}),
-    "window, lookback": (track_all, {"lookback": timedelta(seconds=2)}),
-    "window, max_span": (track_all, {"max_span": timedelta(seconds=2)}),
-    "window, fill": (track_all, {"backfill": "fill"}),
-    "window, jump": (some_fail, {"on_gap": "jump", "backfill": "isolated"}),
-    "window, fail_from": (some_fail, {"backfill": "fill"}),
-    "observed": (track_unique, {"advance": "observed"}),
-    "observed, max_span": (track_unique, {"advance": "observed", "max_span": timedelta(seconds=2)}),
-    "observed, lookback": (track_unique, {"advance": "observed", "backfill": "fill"}),
-    "explicit": (by_advance, {"advance": "explicit"}),
-    "split": (in_slices, {}),
-    "split, fill": (in_slices, {"backfill": "fill"}),
-}
+from two_at_once import MODES, Duet, race_of_two
+from written_while_read import LAWS, STEPS, Loader, play
 
 
 @pytest.mark.parametrize("law", LAWS)
@@ -60,3 +18,42 @@ LAWS: dict[str, tuple[Body, dict[str, Any]]] = {
 def test_no_row_is_missed(law: str, steps: list[tuple[str, int]]) -> None:
     body, options = LAWS[law]
     play(Loader(body, options), steps)
+
+
+# --- two runs at once, step by step -------------------------------------------------------------------------------
+
+# Each letter is a step of a run, the first (b, w, c) or the second (B, W, C): begin, work, commit.
+# `+`: an hour later. `f`: the first one's attempt fails, and its next one begins. `r`: a person sets the mark back.
+# `z`: the first one's attempt is replaced, and lives on. `x`: the first one is cleared, and begins again.
+BY_HAND = {
+    "one after the other": ("bwc+BWC", "advanced advanced"),
+    "the second begins before the first is done": ("b+BwWcC", "advanced advanced"),
+    "the second overtakes": ("b+BWCwc", "advanced noop"),
+    "both the same window": ("bBWwCc", "advanced noop"),
+    "the first fails and the second goes on": ("bw+BfWCwc", "advanced noop"),
+    "the first fails after the second": ("b+BWCfwc", "advanced noop"),
+    "set back before both commit": ("b+BwWrcC", "fenced fenced"),
+    "set back between the commits": ("b+BwWcrC", "advanced fenced"),
+    "set back between the beginnings": ("br+BwWcC", "fenced advanced"),
+    "a replaced one commits late": ("bwz+BWCcwc", "advanced superseded noop"),
+    "cleared while the second is under way": ("bwc+BxwcWC", "advanced noop advanced"),
+    "cleared after the second": ("bwc+BWCxwc", "advanced advanced noop"),
+}
+
+
+@pytest.mark.parametrize("row", BY_HAND)
+@pytest.mark.parametrize("mode", ["window", "window, lookback", "observed", "split"])
+def test_of_two_runs_at_once_neither_skips_a_number(mode: str, row: str) -> None:
+    steps, outcomes = BY_HAND[row]
+    duet = Duet(mode)
+    for step in steps:
+        duet.play(step)
+    if mode in {"window", "window, lookback"}:
+        assert " ".join(duet.outcomes) == outcomes
+    duet.pair.finish()
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_call_by_call_neither_skips_a_number(mode: str) -> None:
+    for seed in range(8):
+        race_of_two(mode, seed)

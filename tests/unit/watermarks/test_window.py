@@ -35,7 +35,7 @@ from airflow_resume.errors import (
     WatermarkWarning,
 )
 from airflow_resume.watermarks import Cursor, Outcome, Window
-from airflow_resume.watermarks.window import formatted
+from airflow_resume.watermarks.forms import formatted
 
 NO_DELAY = timedelta(0)
 UTC = timezone.utc
@@ -122,7 +122,12 @@ def test_a_value_can_be_observed_without_track() -> None:
 
 def test_explicit_moves_to_what_the_body_says() -> None:
     first, mark = a_try(), numbers(advance="explicit")
-    load(first, mark, lambda window: [*track(3, 9)(window), window.advance(6)])
+
+    def body(window: Window[int]) -> None:
+        track(3, 9)(window)
+        window.advance(6)
+
+    load(first, mark, body)
     assert stands(first) == "6"
 
 
@@ -185,15 +190,19 @@ def not_started(window: Window[int]) -> None:
 )
 def test_a_body_that_has_not_read_what_the_mark_would_move_over_fails_without_a_retry(advance: Any, body: Any) -> None:
     first = a_try()
-    with pytest.raises(NothingReadError, match="not known|did not say") as raised:
+    with pytest.raises(NothingReadError, match=r"not known|did not say") as raised:
         load(first, numbers(Counter(10), advance=advance), body)
     assert isinstance(raised.value, AirflowFailException)
     assert stands(first) == "0"
 
 
 def test_leaving_early_is_fine_for_a_body_that_says_how_far_it_came() -> None:
+    def body(window: Window[int]) -> None:
+        left_early(window)
+        window.advance(1)
+
     first = a_try()
-    load(first, numbers(Counter(10)), lambda window: [left_early(window), window.advance(1)])
+    load(first, numbers(Counter(10)), body)
     assert stands(first) == "1"
 
 
@@ -241,9 +250,9 @@ def test_a_cleared_run_of_a_token_loads_its_own_changes_again_and_leaves_the_mar
 @pytest.mark.parametrize("advance", ["window", "observed"])
 def test_a_long_way_is_gone_in_several_runs_over_empty_stretches_too(advance: Any) -> None:
     attempt, mark = a_try(), numbers(Counter(10), max_span=4, advance=advance)
-    seen = []
-    for _ in range(3):
-        seen.append(bounds(load(attempt, mark, track(*([9] if len(seen) == 2 else [])))))
+    seen: list[Any] = []
+    for given in ([], [], [9]):
+        seen.append(bounds(load(attempt, mark, track(*given))))
         attempt = attempt.next_run()
     assert seen == [(0, 4), (4, 8), (8, 10)]
     assert stands(attempt) == {"window": "10", "observed": "9"}[advance]
@@ -505,14 +514,23 @@ def test_what_failed_in_the_whole_window_holds_back_every_slice() -> None:
 
 
 def test_a_slice_that_says_how_far_it_came_holds_the_mark_there() -> None:
+    def body(window: Window[int]) -> None:
+        for piece in window.split(4):
+            piece.advance(3)
+
     first = a_try()
-    load(first, numbers(Counter(12)), lambda window: [piece.advance(3) for piece in window.split(4)])
+    load(first, numbers(Counter(12)), body)
     assert stands(first) == "3"
 
 
 def test_explicit_slices_say_how_far_they_came_each() -> None:
     first, mark = a_try(), numbers(Counter(12), advance="explicit")
-    load(first, mark, lambda window: [piece.advance(piece.end) for piece in window.split(5)])
+
+    def body(window: Window[int]) -> None:
+        for piece in window.split(5):
+            piece.advance(piece.end)
+
+    load(first, mark, body)
     assert stands(first) == "12"
 
 

@@ -41,7 +41,7 @@ def _as_text(moment: datetime, form: str) -> str:
 def _rounded_up(moment: datetime, form: str) -> datetime:
     """The next moment that the form can show; the moment itself where it can show that."""
     text = _as_text(moment, form)
-    is_first = moment.replace(tzinfo=None) == datetime.min  # noqa: DTZ901  both have no zone
+    is_first = moment == datetime.min.replace(tzinfo=moment.tzinfo)
     if is_first or _as_text(moment - timedelta(microseconds=1), form) != text:
         return moment
     return next((later for later in _next_units(moment) if _as_text(later, form) != text), moment)

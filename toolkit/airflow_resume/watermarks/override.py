@@ -40,7 +40,12 @@ def override_of(context: AnyContext, options: Options[T]) -> Override[T] | None:
     run = context.get("dag_run")
     conf = getattr(run, "conf", None) or {}
     wishes = conf.get(CONF_KEY) if isinstance(conf, Mapping) else None
-    if isinstance(wishes, Mapping) and options.name in wishes:
+    if wishes is not None and not isinstance(wishes, Mapping):
+        raise OverrideError(
+            f'conf["{CONF_KEY}"] is {wishes!r}; it holds windows by the names of watermarks: write'
+            f' {{"{options.name}": {{"from": ..., "to": ...}}}}'
+        )
+    if wishes is not None and options.name in wishes:
         return _of_conf(wishes[options.name], options)
     run_type = getattr(run, "run_type", None)
     if str(getattr(run_type, "value", run_type)) == "backfill":
@@ -58,8 +63,11 @@ def _of_conf(wish: Any, options: Options[T]) -> Override[T]:
     commits = wish.get("commit", False)
     if not isinstance(commits, bool):
         raise OverrideError(f'{place}["commit"] is {commits!r}; write true or false')
-    start = _bound(wish["from"], f'{place}["from"]', options)
-    end = options.ceiling() if wish.get("to") is None else _bound(wish["to"], f'{place}["to"]', options)
+    start, end = _bound(wish["from"], f'{place}["from"]', options), options.ceiling()
+    if wish.get("to") is not None:
+        if not options.cursor.is_ordered:
+            raise OverrideError(f'{place}["to"]: a {options.cursor.type} has no order, so a window of it has no end')
+        end = _bound(wish["to"], f'{place}["to"]', options)
     if end is not None and not start < end:  # type: ignore[operator]
         raise OverrideError(f"{place} ends at {end!r}, which is not behind its start {start!r}")
     return Override(bounds=Bounds(start=start, end=end), origin="conf", commits=commits)

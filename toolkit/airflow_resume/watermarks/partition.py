@@ -68,8 +68,9 @@ def resolve_partition(partition: Partition, context: AnyContext, arguments: Mapp
     found: Any = partition
     if callable(partition):
         offered = {**context, **arguments, "context": context}
-        names = list(inspect.signature(partition).parameters)
-        missing = [name for name in names if name not in offered]
+        parameters = inspect.signature(partition).parameters
+        names = [name for name in parameters if name in offered]
+        missing = [name for name, one in parameters.items() if name not in offered and one.default is one.empty]
         if missing:
             raise PartitionError(
                 f"partition= takes {', '.join(missing)}, which is neither an argument of the task's function"

@@ -331,8 +331,9 @@ class Window(Generic[T]):
         return None if top is None else self._cursor.floor(top)
 
     def ties_at(self, reached: T | None) -> tuple[str, ...] | None:
-        """Which rows at this value are loaded; None where they cannot be told apart."""
-        return kept_ties(self.tally.ties) if self.tally.top == reached else None
+        """Which rows at this value are loaded; None where they cannot be told apart, or some may have failed."""
+        is_held_back = reached in (self._told, self._failed_from)
+        return kept_ties(self.tally.ties) if self.tally.top == reached and not is_held_back else None
 
     def check_read(self) -> None:
         """See that the body has read what the mark is to move over.

@@ -1,0 +1,258 @@
+"""Two runs of one watermark at once: step by step by hand, or call by call of the stores, as a schedule says."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from numbered import MARK, NUMBERS, Counter, numbers
+
+from airflow_resume.errors import SupersededError, WatermarkConflictError, WatermarkError
+from airflow_resume.testing import TaskAttempt, World, task_context
+from airflow_resume.watermarks import Cursor, Window
+
+Load = Callable[[Window[Any], "Pair"], set[int]]
+
+
+def whole(window: Window[Any], pair: Pair) -> set[int]:
+    """All numbers of the window."""
+    return set() if window.empty else set(range(window.start, window.end))
+
+
+def tracked(window: Window[Any], pair: Pair) -> set[int]:
+    """All numbers that there are from the start on, once."""
+    given = ({"n": number} for number in range(window.start, pair.clock.number))
+    return {row["n"] for row in window.track(given, "n", unique=True)}
+
+
+def told(window: Window[Any], pair: Pair) -> set[int]:
+    """A few numbers."""
+    upto = min(window.start + 3, pair.clock.number)
+    window.advance(upto)
+    return set(range(window.start, upto))
+
+
+def sliced(window: Window[Any], pair: Pair) -> set[int]:
+    """Slice by slice."""
+    return {number for piece in window.split(2) for number in range(piece.start, piece.end)}
+
+
+def by_token(window: Window[Any], pair: Pair) -> set[int]:
+    """What has changed since the token."""
+    since, upto = window.start["upto"], pair.clock.number
+    window.advance({"upto": upto})
+    return set(range(since, upto))
+
+
+MODES: dict[str, tuple[Load, dict[str, Any]]] = {
+    "window": (whole, {}),
+    "window, lookback": (whole, {"lookback": 2}),
+    "window, max_span": (whole, {"max_span": 3}),
+    "observed": (tracked, {"now": None}),
+    "explicit": (told, {"now": None, "advance": "explicit"}),
+    "split": (sliced, {}),
+    "token": (by_token, {"now": None, "initial": {"upto": 0}, "cursor": Cursor.token()}),
+}
+
+
+@dataclass
+class Pair:
+    """Two runs and what they have loaded: the numbers that their bodies have read to the end."""
+
+    load: Load
+    options: dict[str, Any] = field(default_factory=dict)
+    clock: Counter = field(default_factory=lambda: Counter(4))
+    world: World = field(default_factory=World)
+    loaded: set[int] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self.mark = numbers(**{"now": self.clock, **self.options})
+
+    def attempt(self, name: str) -> TaskAttempt:
+        return task_context(assets=[NUMBERS], world=self.world, run_id=name)
+
+    @property
+    def stored(self) -> Any:
+        return self.world.assets["numbers"].rows.values_by_key().get(MARK)
+
+    def run(self, attempt: TaskAttempt) -> None:
+        """Until it succeeds."""
+        for _ in range(8):
+            try:
+                with self.mark.open(attempt.context) as window:
+                    self.loaded |= self.load(window, self)
+            except WatermarkConflictError:
+                attempt = attempt.retry()
+            except WatermarkError as error:
+                assert "kept writing" in str(error)
+                attempt = attempt.retry()
+            else:
+                attempt.succeed()
+                return
+        raise AssertionError("no attempt succeeded")
+
+    def finish(self, upto: int = 12) -> None:
+        """More runs, one after the other; then everything is loaded."""
+        self.clock.number = upto
+        for number in range(upto):
+            self.run(self.attempt(f"later {number}"))
+        stored = self.stored
+        assert stored["at"] == ({"upto": upto} if stored["type"] == "token" else self.at_the_end(upto)), stored
+        missed = set(range(upto)) - self.loaded
+        assert not missed, f"never loaded: {missed}"
+
+    def at_the_end(self, upto: int) -> str:
+        return str(upto - 1 if self.load is tracked else upto)
+
+
+# --- step by step -----------------------------------------------------------------------------------------------
+
+
+class Duet:
+    """Two runs, of which the steps are played one by one."""
+
+    def __init__(self, mode: str) -> None:
+        self.pair = Pair(*MODES[mode])
+        self.attempts = {"b": self.pair.attempt("one"), "B": self.pair.attempt("two")}
+        self.windows: dict[str, Window[Any]] = {}
+        self.outcomes: list[str] = []
+        self.old: tuple[TaskAttempt, Window[Any]] | None = None
+
+    def play(self, step: str) -> None:
+        run = "B" if step.isupper() else "b"
+        steps: dict[str, Callable[[], object]] = {
+            "b": lambda: self.begin(run),
+            "w": lambda: self.work(run),
+            "c": lambda: self.commit(run),
+            "f": lambda: self.again(self.attempts["b"].retry()),
+            "x": lambda: self.again(self.attempts["b"].clear()),
+            "z": self.replace,
+            "r": lambda: self.attempts["B"].asset_stores[NUMBERS].set(MARK, "0"),
+            "+": self.later,
+        }
+        steps[step.lower()]()
+
+    def begin(self, run: str) -> None:
+        self.windows[run] = self.pair.mark.begin(self.attempts[run].context)
+
+    def work(self, run: str) -> None:
+        self.pair.loaded |= self.pair.load(self.windows[run], self.pair)
+
+    def commit(self, run: str) -> None:
+        attempt, window = self.attempts[run], self.windows[run]
+        if run == "b" and self.old is not None:
+            (attempt, window), self.old = self.old, None
+        try:
+            self.outcomes.append(self.pair.mark.commit(attempt.context, window).value)
+        except SupersededError:
+            self.outcomes.append("superseded")
+        else:
+            attempt.succeed()
+
+    def again(self, attempt: TaskAttempt) -> None:
+        self.attempts["b"] = attempt
+        self.begin("b")
+
+    def replace(self) -> None:
+        """The next `c` is that of the replaced attempt."""
+        self.old = self.attempts["b"], self.windows["b"]
+        self.again(self.attempts["b"].supersede())
+
+    def later(self) -> None:
+        self.pair.clock.number += 4
+
+
+# --- call by call ---------------------------------------------------------------------------------------------
+
+
+class Baton:
+    """Lets one of several threads make its next call, as the schedule says; one that has ended is passed over."""
+
+    def __init__(self, schedule: Iterator[int], runners: int) -> None:
+        self._turn = threading.Condition()
+        self._schedule = schedule
+        self._alive = set(range(runners))
+        self._me = threading.local()
+        self._next = self._choose()
+
+    def _choose(self) -> int:
+        chosen = next(self._schedule)
+        return chosen if chosen in self._alive else min(self._alive, default=0)
+
+    def take(self, runner: int) -> None:
+        self._me.number = runner
+        self._wait()
+
+    def _wait(self) -> None:
+        with self._turn:
+            assert self._turn.wait_for(lambda: self._next == self._me.number, timeout=20)
+
+    def observe(self, when: str, _: str) -> None:
+        """Before each call of a store, it may be another's turn."""
+        if when == "before" and hasattr(self._me, "number"):
+            self._pass_on()
+            self._wait()
+
+    def _pass_on(self) -> None:
+        with self._turn:
+            self._next = self._choose()
+            self._turn.notify_all()
+
+    def leave(self, runner: int) -> None:
+        self._alive.discard(runner)
+        self._pass_on()
+
+
+def race(runners: list[Callable[[], None]], seed: int, world: World) -> None:
+    """Run them at once, one call of a store at a time, in an order that the seed decides."""
+    rng = random.Random(seed)  # noqa: S311
+    baton = Baton(iter(lambda: rng.randrange(len(runners)), None), len(runners))
+    errors: list[BaseException] = []
+
+    def go(number: int) -> None:
+        try:
+            baton.take(number)
+            runners[number]()
+        except BaseException as error:  # noqa: BLE001  raised again by the test's thread
+            errors.append(error)
+        finally:
+            baton.leave(number)
+
+    world.observer = baton.observe
+    threads = [threading.Thread(target=go, args=[number]) for number in range(len(runners))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    world.observer = None
+    if errors:
+        raise errors[0]
+
+
+def race_of_two(mode: str, seed: int) -> Pair:
+    """Two runs, in between which the clock may move, and with every fifth seed a person who sets the mark back."""
+    load, options = MODES[mode]
+    pair = Pair(load, options)
+    if seed % 2:
+        pair.run(pair.attempt("before"))
+        pair.clock.number = 8
+
+    def runner(name: str) -> Callable[[], None]:
+        attempt = pair.attempt(name)
+
+        def go() -> None:
+            pair.run(attempt)
+            pair.clock.number += 1
+
+        return go
+
+    runners = [runner("one"), runner("two")]
+    if seed % 5 == 0 and mode != "token":  # what is typed is no record, and this token looks like one
+        person = pair.attempt("person")
+        runners.append(lambda: person.asset_stores[NUMBERS].set(MARK, "0"))
+    race(runners, seed, pair.world)
+    pair.finish()
+    return pair
