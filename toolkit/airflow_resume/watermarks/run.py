@@ -342,7 +342,7 @@ def _bounds(token: StageToken) -> str:
 _EXPECTED = {Outcome.ADVANCED, Outcome.NOOP, Outcome.UNCOMMITTED, Outcome.EMPTY}
 _EXPLAINED: Mapping[Outcome, str] = {
     Outcome.ADVANCED: "advanced, the mark stands behind it",
-    Outcome.NOOP: "noop, the mark stands there or beyond already",
+    Outcome.NOOP: "noop, the mark has no further to move",
     Outcome.GAP: "gap, something before it is not loaded, so the mark stays and the window is remembered",
     Outcome.JUMPED: "jumped, something before it is not loaded, and the mark moved over that",
     Outcome.REFUSED: "refused, something before it is not loaded",
