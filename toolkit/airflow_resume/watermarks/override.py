@@ -63,11 +63,10 @@ def _of_conf(wish: Any, options: Options[T]) -> Override[T]:
     commits = wish.get("commit", False)
     if not isinstance(commits, bool):
         raise OverrideError(f'{place}["commit"] is {commits!r}; write true or false')
-    start, end = _bound(wish["from"], f'{place}["from"]', options), options.ceiling()
-    if wish.get("to") is not None:
-        if not options.cursor.is_ordered:
-            raise OverrideError(f'{place}["to"]: a {options.cursor.type} has no order, so a window of it has no end')
-        end = _bound(wish["to"], f'{place}["to"]', options)
+    if wish.get("to") is not None and not options.cursor.is_ordered:
+        raise OverrideError(f'{place}["to"]: a {options.cursor.type} has no order, so a window of it has no end')
+    start = _bound(wish["from"], f'{place}["from"]', options)
+    end = options.ceiling() if wish.get("to") is None else _bound(wish["to"], f'{place}["to"]', options)
     if end is not None and not start < end:  # type: ignore[operator]
         raise OverrideError(f"{place} ends at {end!r}, which is not behind its start {start!r}")
     return Override(bounds=Bounds(start=start, end=end), origin="conf", commits=commits)
