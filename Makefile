@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: help demo test unit contract crashes airflow facts-next bench lint types check constraints clean
+.PHONY: help demo test unit contract crashes airflow facts-next bench bench-kills lint types check constraints clean
 
 help:  ## show what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -31,6 +31,10 @@ facts-next: $(VENV)/.ready  ## the stand-ins of the testing kit against the pre-
 bench: $(VENV)/.ready  ## what is measured
 	@$(BIN)/python tests/benchmarks/bench_explorer.py
 	@$(BIN)/python tests/benchmarks/bench_plugin.py
+	@$(BIN)/python tests/benchmarks/bench_track.py
+
+bench-kills: $(VENV)/.ready  ## what five kills cost a loop over all flights on a real Airflow; some minutes
+	@$(BIN)/python tests/benchmarks/bench_loop_kills.py
 
 lint: $(VENV)/.ready  ## style, formatting, import borders
 	@$(BIN)/ruff check

@@ -131,9 +131,14 @@ class AirflowClient:
         Raises:
             DagImportError: If it is not there, and some Dag file cannot be imported.
         """
-        self.wait_for(lambda: self._dag(dag_id), what=f"the parsing of Dag {dag_id}", timeout=timeout)
+        self.wait_for(lambda: self.dag(dag_id), what=f"the parsing of Dag {dag_id}", timeout=timeout)
 
-    def _dag(self, dag_id: str) -> Json | None:
+    def dag(self, dag_id: str) -> Json | None:
+        """What is known of a Dag; None if it is not there yet.
+
+        Raises:
+            DagImportError: If it is not there, and some Dag file cannot be imported.
+        """
         try:
             return self._get(f"/api/v2/dags/{dag_id}")
         except AirflowApiError as error:
@@ -156,23 +161,32 @@ class AirflowClient:
                 raise
         return run_id
 
-    def _insist(self, method: str, path: str, body: object) -> None:
+    def _insist(self, method: str, path: str, body: object) -> str:
         """Ask for a change again while Airflow answers that SQLite was locked, which has changed nothing.
 
         One change at a time: two at once deadlock in the API server, until SQLite loses patience.
         """
 
-        def done() -> bool | None:
+        def answer() -> str | None:
             try:
                 with self._one_change:
-                    self.call(method, path, body=body)
+                    return self.call(method, path, body=body)
             except AirflowApiError as error:
                 if error.status < _SERVER_ERROR:
                     raise
                 return None
-            return True
 
-        self.wait_for(done, what=f"{method} {path}", timeout=30)
+        return self.wait_for(answer, what=f"{method} {path}", timeout=30)
+
+    def change(self, method: str, path: str, body: object) -> Json:
+        """Ask for any change, and return the decoded answer; None if it is empty."""
+        answer = self._insist(method, path, body)
+        return json.loads(answer) if answer else None
+
+    def runs(self, dag_id: str) -> list[dict[str, Json]]:
+        """The runs of a Dag, in the order of their dates."""
+        listed = self._get(f"/api/v2/dags/{dag_id}/dagRuns", order_by="run_after", limit=_MOST_ENTRIES)
+        return list(listed["dag_runs"])
 
     def newest_run(self, dag_id: str) -> str:
         """The id of the run that was started last."""
@@ -226,15 +240,31 @@ class AirflowClient:
         Raises:
             LookupError: If there is no such asset.
         """
-        assets = self._get("/api/v2/assets", name_pattern=name, limit=_MOST_ENTRIES)["assets"]
-        ids = [asset["id"] for asset in assets if asset["name"] == name]
-        if not ids:
-            raise LookupError(f"no asset is named {name}")
-        path = f"/api/v2/assets/{ids[0]}/state-store"
+        path = f"/api/v2/assets/{self.asset(name)['id']}/state-store"
         return _entries(self._get(path, limit=_MOST_ENTRIES)["asset_state_store"])
 
+    def set_asset_state(self, name: str, key: str, value: Json) -> None:
+        """Write into an asset's state store, as a person does in the UI."""
+        self._insist("PUT", f"/api/v2/assets/{self.asset(name)['id']}/state-store/{key}", {"value": value})
+
+    def delete_asset_state(self, name: str, key: str) -> None:
+        """Delete a key of an asset's state store, as a person does in the UI."""
+        self._insist("DELETE", f"/api/v2/assets/{self.asset(name)['id']}/state-store/{key}", None)
+
+    def asset(self, name: str) -> dict[str, Json]:
+        """An asset that some Dag names: its id, uri, and more.
+
+        Raises:
+            LookupError: If there is no such asset.
+        """
+        assets = self._get("/api/v2/assets", name_pattern=name, limit=_MOST_ENTRIES)["assets"]
+        for asset in assets:
+            if asset["name"] == name:
+                return dict(asset)
+        raise LookupError(f"no asset is named {name}")
+
     def logs(self, dag_id: str, run_id: str, task_id: str, try_number: int, map_index: int = -1) -> str:
-        """The log of an attempt, a line for each entry: time, level, text."""
+        """The log of an attempt, a line for each entry: time, level, text, and what was raised."""
         text = self.call(
             "GET",
             f"{_task(dag_id, run_id, task_id)}/logs/{try_number}",
@@ -263,5 +293,6 @@ def _entries(listed: Iterable[Mapping[str, Json]]) -> dict[str, Json]:
 
 def _log_line(text: str) -> str:
     entry = json.loads(text)
-    parts = (entry.get("timestamp"), entry.get("level"), entry.get("event"))
+    raised = (f"{error['exc_type']}: {error['exc_value']}" for error in entry.get("error_detail") or ())
+    parts = (entry.get("timestamp"), entry.get("level"), entry.get("event"), *raised)
     return " ".join(str(part) for part in parts if part)

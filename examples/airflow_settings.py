@@ -27,7 +27,7 @@ def airflow_environment(home: Path, dags: Path, port: int, heartbeat_timeout: in
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("AIRFLOW")}
     paths = [str(dags), str(_EXAMPLES), *filter(None, [os.environ.get("PYTHONPATH")])]
     settings = {"CORE__DAGS_FOLDER": dags, **_settings(port), **_patience(heartbeat_timeout)}
-    settings["DATABASE__SQL_ALCHEMY_CONN"] = _database(home, patience=60)
+    settings["DATABASE__SQL_ALCHEMY_CONN"] = f"sqlite:///{home.resolve()}/airflow.db?timeout=60"
     return {
         **inherited,
         "AIRFLOW_HOME": str(home),
@@ -36,20 +36,6 @@ def airflow_environment(home: Path, dags: Path, port: int, heartbeat_timeout: in
         "no_proxy": "*",
         **{f"AIRFLOW__{name}": str(value) for name, value in settings.items()},
     }
-
-
-def api_server_environment(home: Path) -> dict[str, str]:
-    """What is different for the API server.
-
-    It logs a person's actions on its event loop, which deadlocks with a thread that has written and has yet to commit,
-    until SQLite loses patience. So it had better be impatient, while the others wait for as long as that takes.
-    """
-    return {"AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": _database(home, patience=1)}
-
-
-def _database(home: Path, *, patience: int) -> str:
-    """Its URL. `patience` is how many seconds to wait for somebody else's write."""
-    return f"sqlite:///{home.resolve()}/airflow.db?timeout={patience}"
 
 
 def _settings(port: int) -> dict[str, object]:

@@ -9,11 +9,13 @@ database in a folder of its own. Everything listens on loopback only, and nothin
 from __future__ import annotations
 
 import argparse
+import shutil
 import signal
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, NoReturn
@@ -21,12 +23,14 @@ from typing import TYPE_CHECKING, NoReturn
 import psutil
 
 from airflow_client import AirflowClient
-from airflow_settings import PortInUseError, airflow_environment, api_server_environment, free_port, require_free
+from airflow_settings import PortInUseError, airflow_environment, free_port, require_free
 from processes import ProcessEndedError, ProcessFamily, descendants, kill
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
+_AIRFLOW = [sys.executable, "-m", "airflow"]
+_LOCAL_SETTINGS = Path(__file__).with_name("sqlite_patience.py")
 _START_TIMEOUT = 120
 _ATTEMPTS = 3
 
@@ -112,25 +116,31 @@ class LocalAirflow(AirflowClient):
     def _start_on(self, port: int, progress: Callable[[str], None]) -> None:
         self.close()
         self.connect(f"http://127.0.0.1:{port}")
-        self._home.mkdir(parents=True, exist_ok=True)
+        (self._home / "config").mkdir(parents=True, exist_ok=True)
+        shutil.copy(_LOCAL_SETTINGS, self._home / "config" / "airflow_local_settings.py")
         environment = airflow_environment(self._home, self._dags, port, self._heartbeat_timeout)
         family = ProcessFamily({**environment, **self._env}, logs=self._home / "logs-of-processes")
         self._family = family
-        airflow = [sys.executable, "-m", "airflow"]
         # The API server needs no database until it is asked something, and importing takes it as long.
         progress("starting the api-server, preparing the database")
-        family.start("api-server", [*airflow, "api-server"], environment=api_server_environment(self._home))
-        family.run("db-migrate", [*airflow, "db", "migrate"])
-        for component, *options in self._components:
+        self._launch(family, "api-server")
+        family.run("db-migrate", [*_AIRFLOW, "db", "migrate"])
+        for component, *_ in self._components:
             progress(f"starting the {component}")
-            family.start(component, [*airflow, component, *options])
-        self.wait_for(self.health, what="the start of the API server", timeout=_START_TIMEOUT)
-        progress("the API server answers")
-        self.wait_for(self.is_ready_for_tasks, what="the start of the API for tasks", timeout=_START_TIMEOUT)
+            self._launch(family, component)
+        self._wait_for_api()
         progress("the API server is ready for tasks")
         for component, *_ in self._components:
             self._wait_until_healthy(component)
             progress(f"the {component} is healthy")
+
+    def _launch(self, family: ProcessFamily, component: str) -> None:
+        command = next((each for each in self._components if each[0] == component), [component])
+        family.start(component, [*_AIRFLOW, *command])
+
+    def _wait_for_api(self) -> None:
+        self.wait_for(self.health, what="the start of the API server", timeout=_START_TIMEOUT)
+        self.wait_for(self.is_ready_for_tasks, what="the start of the API for tasks", timeout=_START_TIMEOUT)
 
     def _wait_until_healthy(self, component: str) -> None:
         key = component.replace("-", "_")
@@ -142,11 +152,19 @@ class LocalAirflow(AirflowClient):
 
     def restart(self, component: str) -> None:
         """SIGKILL a component with whatever it started, and start it anew."""
+        with self.without(component):
+            pass
+
+    @contextmanager
+    def without(self, component: str) -> Iterator[None]:
+        """SIGKILL a component with whatever it started, and start it anew at the end of the block."""
         if self._family is None:
             raise RuntimeError("this Airflow was not started")
         self._family.kill(component)
-        command = next(each for each in self._components if each[0] == component)
-        self._family.start(component, [sys.executable, "-m", "airflow", *command])
+        yield
+        self._launch(self._family, component)
+        if component == "api-server":
+            self._wait_for_api()
 
     def command(self, *arguments: str) -> None:
         """Run an `airflow` command and wait for its success.
@@ -156,7 +174,7 @@ class LocalAirflow(AirflowClient):
         """
         if self._family is None:
             raise RuntimeError("this Airflow was not started")
-        self._family.run("-".join(arguments[:2]), [sys.executable, "-m", "airflow", *arguments])
+        self._family.run("-".join(arguments[:2]), [*_AIRFLOW, *arguments])
 
     @property
     def database(self) -> Path:

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 from job_dag_files import copy_of_job_dags, few_flights
+from watermark_runs import Loads
 
 from stage import Stage
 
-pytest.register_assert_rewrite("compared", "job_runs")
+pytest.register_assert_rewrite("compared", "job_runs", "loop_runs", "task_runs")
 
+LOOP_DAGS = Path(__file__).parents[1] / "support" / "loop_dags"
 HEARTBEAT_TIMEOUT = 15
 AT_ONCE = 5
 """Scenarios; each is waiting most of the time."""
@@ -32,13 +36,14 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
 
 
 @pytest.fixture(scope="session")
-def job_stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
-    """A real Airflow for the Dags in `job_dags`, which gives a task up when it is silent for fifteen seconds."""
-    home = Path(tmp_path_factory.mktemp("jobs"))
+def shared_stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    """A real Airflow for the Dags of the jobs and the loops, which gives a task up that is silent for 15 seconds."""
+    home = Path(tmp_path_factory.mktemp("shared"))
     dags = copy_of_job_dags(home / "dags")
+    shutil.copytree(LOOP_DAGS, dags, dirs_exist_ok=True)
     options: dict[str, Any] = {"heartbeat_timeout": HEARTBEAT_TIMEOUT, "triggerer": True, "progress": say}
     with Stage(home, dags=dags, flights=few_flights(home), **options) as running:
-        for dag_id in ("ours", "ours_mapped", "upgraded", "downgraded"):
+        for dag_id in ("ours", "ours_mapped", "upgraded", "downgraded", "loops"):
             running.airflow.wait_until_parsed(dag_id)
         # So that no run gets the id 0, which Airflow's mixin takes for none.
         running.jobs.call("POST", "/jobs", json={"seconds": 0})
@@ -46,20 +51,47 @@ def job_stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
 
 
 @pytest.fixture(scope="session")
-def playing(request: pytest.FixtureRequest, job_stage: Stage) -> Iterator[dict[str, Future[None]]]:
+def playing(request: pytest.FixtureRequest, shared_stage: Stage) -> Iterator[dict[str, Future[None]]]:
     """The tests that are marked `side_by_side`, begun all together."""
-    items = [item for item in request.session.items if item.get_closest_marker("side_by_side")]
+    with _begun(request.session, shared_stage=shared_stage) as begun:
+        yield begun
+
+
+@pytest.fixture(scope="module")
+def loads(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Loads]:
+    """A real Airflow for the Dags in `watermark_dags`."""
+    with Loads(Path(tmp_path_factory.mktemp("loads")), progress=say) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def playing_loads(request: pytest.FixtureRequest, loads: Loads) -> Iterator[dict[str, Future[None]]]:
+    """As `playing`."""
+    with _begun(request.session, loads=loads) as begun:
+        yield begun
+
+
+@contextmanager
+def _begun(session: pytest.Session, **stage: object) -> Iterator[dict[str, Future[None]]]:
+    """All tests that are to be played on this one stage."""
+    (name,) = stage
+    items = [item for item in session.items if item.get_closest_marker("side_by_side") and name in _fixtures(item)]
     with ThreadPoolExecutor(max_workers=AT_ONCE) as pool:
-        begun = {item.nodeid: pool.submit(_play, item, job_stage) for item in items}
+        begun = {item.nodeid: pool.submit(_play, item, stage) for item in items}
         yield begun
         for future in begun.values():
             future.cancel()
 
 
-def _play(item: pytest.Item, job_stage: Stage) -> None:
+def _fixtures(item: pytest.Item) -> list[str]:
+    assert isinstance(item, pytest.Function)
+    return item.fixturenames
+
+
+def _play(item: pytest.Item, stage: Mapping[str, object]) -> None:
     assert isinstance(item, pytest.Function)
     arguments = item.callspec.params if hasattr(item, "callspec") else {}
-    item.obj(job_stage=job_stage, **arguments)
+    item.obj(**stage, **arguments)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -67,7 +99,8 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> object:
     """A test that is played side by side with others is already being played: wait for its end."""
     if pyfuncitem.get_closest_marker("side_by_side") is None:
         return None
-    playing: dict[str, Future[None]] = pyfuncitem.funcargs["playing"]  # type: ignore[assignment]
+    name = "playing_loads" if "loads" in pyfuncitem.fixturenames else "playing"
+    playing: dict[str, Future[None]] = pyfuncitem.funcargs[name]  # type: ignore[assignment]
     playing[pyfuncitem.nodeid].result()
     return True
 

@@ -11,7 +11,7 @@ from airflow_settings import airflow_environment
 SCRIPT = Path(__file__).parents[1] / "support" / "dag_test.py"
 
 
-def test_the_three_surfaces_work_under_dag_test(tmp_path: Path) -> None:
+def test_the_three_surfaces_and_all_ways_to_loop_work_under_dag_test(tmp_path: Path) -> None:
     """Its channel works in the caller's thread only: on another one every call would fail."""
     dags = tmp_path / "dags"
     dags.mkdir()
@@ -25,6 +25,12 @@ def test_the_three_surfaces_work_under_dag_test(tmp_path: Path) -> None:
         "job": "job-0",
         "loop": [1, 2, 3],
         "record": 3,
+        "nested": ["a1", "a2", "b1", "b2"],
+        "map": ["1", "2", "3"],
+        "async": [1, 2, 3],
+        "amap": ["1", "2", "3"],
         "window": "[2026-01-01T00:00:00+00:00, 2026-01-02T00:00:00+00:00)",
         "state": "success",
+        "hours": [[0, 1, True], [1, 2, False]],
+        "states": ["success", "success"],
     }

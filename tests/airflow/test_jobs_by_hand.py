@@ -16,8 +16,8 @@ pytestmark = [pytest.mark.side_by_side, pytest.mark.usefixtures("playing")]
 
 
 @pytest.mark.parametrize("state", ["failed", "success"])
-def test_marking_a_function_that_waits_cancels_its_job_once(job_stage: Stage, state: str) -> None:
-    run = Run.waiting(job_stage, "ours_function")
+def test_marking_a_function_that_waits_cancels_its_job_once(shared_stage: Stage, state: str) -> None:
+    run = Run.waiting(shared_stage, "ours_function")
     process = run.process
     run.mark(state)
     run.until_gone(process)
@@ -25,8 +25,8 @@ def test_marking_a_function_that_waits_cancels_its_job_once(job_stage: Stage, st
     assert run.task["state"] == state
 
 
-def test_a_job_that_cannot_be_cancelled_is_waited_for_before_another_is_submitted(job_stage: Stage) -> None:
-    run = Run.waiting(job_stage, "ours_without_cancelling")
+def test_a_job_that_cannot_be_cancelled_is_waited_for_before_another_is_submitted(shared_stage: Stage) -> None:
+    run = Run.waiting(shared_stage, "ours_without_cancelling")
     process = run.process
     run.mark("failed")
     run.until_gone(process)
@@ -36,9 +36,9 @@ def test_a_job_that_cannot_be_cancelled_is_waited_for_before_another_is_submitte
     assert run.outcome() == "2 jobs, the result of the last"
 
 
-def test_a_job_that_cannot_be_cancelled_when_its_task_is_cleared_is_taken_up_or_waited_for(job_stage: Stage) -> None:
+def test_a_job_that_cannot_be_cancelled_when_its_task_is_cleared_is_taken_up_or_waited_for(shared_stage: Stage) -> None:
     """The next attempt cannot always tell such a clear from a retry: Airflow may leave `max_tries` as it is."""
-    run = Run.waiting(job_stage, "ours_without_cancelling")
+    run = Run.waiting(shared_stage, "ours_without_cancelling")
     before = run.task["max_tries"]
     run.clear()
     run.until(lambda: "reconnect (" in run.log_from(2) or WAITS_FOR_END in run.log_from(2), "the job is seen to")
@@ -49,15 +49,15 @@ def test_a_job_that_cannot_be_cancelled_when_its_task_is_cleared_is_taken_up_or_
         assert run.outcome() == "1 job, its result"
 
 
-def test_a_task_that_shall_resume_keeps_its_job_when_it_is_cleared_while_it_runs(job_stage: Stage) -> None:
-    run = Run.waiting(job_stage, "ours_resuming")
+def test_a_task_that_shall_resume_keeps_its_job_when_it_is_cleared_while_it_runs(shared_stage: Stage) -> None:
+    run = Run.waiting(shared_stage, "ours_resuming")
     run.clear()
     run.until_taken_up(2)
     assert run.outcome() == "1 job, its result"
 
 
-def test_a_task_that_shall_resume_returns_what_it_has_when_it_is_cleared_after_its_success(job_stage: Stage) -> None:
-    run = Run.waiting(job_stage, "ours_resuming")
+def test_a_task_that_shall_resume_returns_what_it_has_when_it_is_cleared_after_its_success(shared_stage: Stage) -> None:
+    run = Run.waiting(shared_stage, "ours_resuming")
     assert run.end() == "success"
     before = run.task["try_number"]
     run.clear()

@@ -17,8 +17,8 @@ pytestmark = [pytest.mark.side_by_side, pytest.mark.usefixtures("playing")]
 
 
 @pytest.mark.parametrize("dag_id", ["ours", "ours_function"])
-def test_every_attempt_is_killed_but_the_last_and_there_is_one_job(job_stage: Stage, dag_id: str) -> None:
-    run = Run.waiting(job_stage, dag_id)
+def test_every_attempt_is_killed_but_the_last_and_there_is_one_job(shared_stage: Stage, dag_id: str) -> None:
+    run = Run.waiting(shared_stage, dag_id)
     for number in (2, 3):
         run.process.kill()
         run.until_taken_up(number)
@@ -27,8 +27,8 @@ def test_every_attempt_is_killed_but_the_last_and_there_is_one_job(job_stage: St
     assert (record["id"], record["claim"]["try"], record["generation"]) == (run.jobs[0], run.task["try_number"], 1)
 
 
-def test_a_function_that_is_killed_before_it_saved_the_id_adopts_its_job(job_stage: Stage) -> None:
-    run, _ = Run.held_at_submit(job_stage, "ours_function")
+def test_a_function_that_is_killed_before_it_saved_the_id_adopts_its_job(shared_stage: Stage) -> None:
+    run, _ = Run.held_at_submit(shared_stage, "ours_function")
     run.process.kill()
     run.until_taken_up(2)
     assert " adopt (slot 'job'" in run.log_from(2)
@@ -36,16 +36,16 @@ def test_a_function_that_is_killed_before_it_saved_the_id_adopts_its_job(job_sta
 
 
 @pytest.mark.parametrize("dag_id", ["ours", "ours_function"])
-def test_a_task_that_is_told_to_go_returns_the_result_if_it_is_given_the_time(job_stage: Stage, dag_id: str) -> None:
-    run = Run.waiting(job_stage, dag_id)
+def test_a_task_that_is_told_to_go_returns_the_result_if_it_is_given_the_time(shared_stage: Stage, dag_id: str) -> None:
+    run = Run.waiting(shared_stage, dag_id)
     run.process.send_signal(signal.SIGTERM)
     run.until_told_to_go()
     assert run.outcome() == "1 job, its result"
     assert run.task["try_number"] == 1
 
 
-def test_a_task_whose_time_to_go_is_over_leaves_the_job_to_the_next_attempt(job_stage: Stage) -> None:
-    run = Run.waiting(job_stage, "ours")
+def test_a_task_whose_time_to_go_is_over_leaves_the_job_to_the_next_attempt(shared_stage: Stage) -> None:
+    run = Run.waiting(shared_stage, "ours")
     worker = [run.supervisor, run.process]
     worker[0].terminate()
     run.until_told_to_go()
@@ -58,8 +58,8 @@ def test_a_task_whose_time_to_go_is_over_leaves_the_job_to_the_next_attempt(job_
 # --- deferred -------------------------------------------------------------------------------------------------
 
 
-def test_a_deferred_task_keeps_no_process(job_stage: Stage) -> None:
-    run = Run.start(job_stage, "ours_deferred")
+def test_a_deferred_task_keeps_no_process(shared_stage: Stage) -> None:
+    run = Run.start(shared_stage, "ours_deferred")
     run.until_deferred(1)
     with pytest.raises(LookupError, match="deferred, not running"):
         _ = run.process
@@ -68,10 +68,10 @@ def test_a_deferred_task_keeps_no_process(job_stage: Stage) -> None:
     assert run.task["try_number"] == 1
 
 
-def test_a_deferred_job_outlives_its_triggerer(job_stage: Stage) -> None:
-    run = Run.start(job_stage, "ours_deferred")
+def test_a_deferred_job_outlives_its_triggerer(shared_stage: Stage) -> None:
+    run = Run.start(shared_stage, "ours_deferred")
     run.until_deferred(1)
-    job_stage.airflow.restart("triggerer")
+    shared_stage.airflow.restart("triggerer")
     assert run.outcome() == "1 job, its result"
     assert run.task["try_number"] == 1
 
@@ -79,19 +79,19 @@ def test_a_deferred_job_outlives_its_triggerer(job_stage: Stage) -> None:
 # --- a Dag file that is edited between two attempts ------------------------------------------------------------
 
 
-def test_a_task_that_moves_to_our_mixin_in_mid_run_keeps_its_job(job_stage: Stage) -> None:
-    run = Run.waiting(job_stage, "upgraded")
-    upgrade(job_stage.dags / "upgraded.py")
+def test_a_task_that_moves_to_our_mixin_in_mid_run_keeps_its_job(shared_stage: Stage) -> None:
+    run = Run.waiting(shared_stage, "upgraded")
+    upgrade(shared_stage.dags / "upgraded.py")
     run.process.kill()
     run.until_taken_up(2)
     assert f"Adopting the job {run.jobs[0]} " in run.log_from(2)
     assert run.outcome() == "1 job, its result"
 
 
-def test_a_task_that_moves_back_to_airflows_mixin_in_mid_run_keeps_its_job(job_stage: Stage) -> None:
-    run = Run.waiting(job_stage, "downgraded")
+def test_a_task_that_moves_back_to_airflows_mixin_in_mid_run_keeps_its_job(shared_stage: Stage) -> None:
+    run = Run.waiting(shared_stage, "downgraded")
     assert "resume.job.job" in run.state_store()
-    downgrade(job_stage.dags / "downgraded.py")
+    downgrade(shared_stage.dags / "downgraded.py")
     run.process.kill()
     run.until_taken_up(2)
     assert "Reconnecting to existing job" in run.log_from(2)

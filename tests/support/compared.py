@@ -34,8 +34,8 @@ class Comparison:
             @pytest.mark.usefixtures("playing")
             @pytest.mark.parametrize("kind", KINDS)
             @wraps(scenario)
-            def play(job_stage: Stage, kind: str) -> None:
-                came = scenario(job_stage, kind)
+            def play(shared_stage: Stage, kind: str) -> None:
+                came = scenario(shared_stage, kind)
                 seen = self._seen[name, kind] = came if isinstance(came, str) else came.outcome()
                 assert seen == self._said()[name][KINDS.index(kind)]
 

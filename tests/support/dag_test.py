@@ -1,4 +1,6 @@
-"""Run the three surfaces under `dag.test()`, whose supervisor lives in the task's process, and print what they left.
+"""Run the three surfaces, and all ways to loop, under `dag.test()`, and print what they left.
+
+Its supervisor lives in the task's process.
 
 python dag_test.py        in an environment with an AIRFLOW_HOME of its own, and a migrated database
 """
@@ -6,7 +8,8 @@ python dag_test.py        in an environment with an AIRFLOW_HOME of its own, and
 from __future__ import annotations
 
 import json
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
+from itertools import count
 from typing import Any
 
 from airflow.sdk import DAG, Asset, get_current_context, task
@@ -41,8 +44,40 @@ with DAG("dag_test", schedule=None) as dag:
     def load(window: Window) -> None:
         SEEN["window"] = str(window)
 
-    surfaces() >> load()
+    @task
+    def loops() -> None:
+        SEEN["nested"] = []
+        for outer in (tables := checkpoint(["a", "b"], name="outer")):
+            SEEN["nested"] += [f"{outer}{inner}" for inner in checkpoint([1, 2], name="inner", within=tables)]
+        SEEN["map"] = sorted(checkpoint([1, 2, 3], name="map").map(str, workers=2))
+
+    @task
+    async def async_loops() -> None:
+        async def text(element: int) -> str:
+            return str(element)
+
+        SEEN["async"] = [element async for element in checkpoint([1, 2, 3], name="async")]
+        SEEN["amap"] = sorted([each async for each in checkpoint([1, 2, 3], name="amap").amap(text, workers=2)])
+
+    surfaces() >> load() >> loops() >> async_loops()
+
+HOURS = count(1)
+hourly = watermark(
+    Asset("hourly"),
+    initial="2026-01-01T00:00:00Z",
+    delay=timedelta(0),
+    now=lambda: datetime(2026, 1, 1, next(HOURS), tzinfo=timezone.utc),
+)
+
+with DAG("hourly", schedule=None) as hourly_dag:
+
+    @hourly.task(task_id="load")
+    def load_hour(window: Window) -> None:
+        SEEN.setdefault("hours", []).append([window.start.hour, window.end.hour, window.is_initial])
+
+    load_hour()
 
 if __name__ == "__main__":
+    SEEN["states"] = [str(hourly_dag.test().state) for _ in range(2)]
     SEEN["state"] = str(dag.test().state)
     print(json.dumps(SEEN))

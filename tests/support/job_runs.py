@@ -2,34 +2,17 @@
 
 from __future__ import annotations
 
-import json
-import re
 import sqlite3
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
-import psutil
+from task_runs import PATIENCE, TaskRun
 
-from airflow_client import AirflowApiError
 from stage import Hold, Stage
-
-PATIENCE = 150.0
-"""Seconds; what is waited for happens in a tenth of it, unless the machine is busy."""
 
 
 @dataclass(frozen=True)
-class Run:
+class Run(TaskRun):
     """A run of one of the Dags; its jobs are labelled by it, and end when the test says so."""
-
-    stage: Stage
-    dag_id: str
-    run_id: str
-
-    @classmethod
-    def start(cls, stage: Stage, dag_id: str, **conf: Any) -> Run:
-        return cls(stage, dag_id, stage.airflow.trigger(dag_id, conf))
 
     @classmethod
     def waiting(cls, stage: Stage, dag_id: str) -> Run:
@@ -54,29 +37,7 @@ class Run:
         stage.airflow.trigger(dag_id, {"first_trigger_fails_at": str(run._file)}, run.run_id)
         return run
 
-    @classmethod
-    def over(cls, stage: Stage, dag_id: str, *, items: Sequence[float]) -> Run:
-        """A run of a mapped Dag."""
-        run = cls(stage, dag_id, f"over-{dag_id}")
-        run.write_items(items)
-        stage.airflow.trigger(dag_id, run_id=run.run_id)
-        return run
-
-    @property
-    def _file(self) -> Path:
-        """By which the test talks to the Dag."""
-        return self.stage.airflow.database.with_name(f"{self.run_id}.json")
-
     # --- what is seen -----------------------------------------------------------------------------------------
-
-    def until(self, happened: Callable[[], object], what: str) -> None:
-        self.stage.airflow.wait_for(lambda: happened() or None, what=f"{self.dag_id}: {what}", timeout=PATIENCE)
-
-    def state_store(self) -> dict[str, Any]:
-        try:
-            return self.stage.airflow.state_store(self.dag_id, self.run_id, "run")
-        except AirflowApiError:  # there is no task instance yet
-            return {}
 
     def is_waiting(self) -> bool:
         """Ours says so when all is saved; Airflow's says nothing, and saves nothing but the id."""
@@ -94,34 +55,6 @@ class Run:
         found = self.stage.jobs.call("GET", "/jobs")
         return sorted(job["id"] for job in found if job["label"] == self.run_id)
 
-    @property
-    def task(self) -> dict[str, Any]:
-        return self.stage.airflow.task_instance(self.dag_id, self.run_id, "run")
-
-    @property
-    def process(self) -> psutil.Process:
-        return self.stage.airflow.task_process(self.dag_id, self.run_id, "run")
-
-    @property
-    def supervisor(self) -> psutil.Process:
-        return psutil.Process(self.process.ppid())
-
-    def log(self, number: int) -> str:
-        try:
-            return self.stage.airflow.logs(self.dag_id, self.run_id, "run", number)
-        except AirflowApiError:  # there is no such try yet
-            return ""
-
-    def log_from(self, number: int) -> str:
-        """The logs of a try and of those after it: on a busy machine, one may be lost to the heartbeat time-out."""
-        return "".join(map(self.log, range(number, self.task["try_number"] + 1)))
-
-    def result(self, index: int = -1) -> Any:
-        try:
-            return self.stage.airflow.xcom(self.dag_id, self.run_id, "run", map_index=index)
-        except AirflowApiError:
-            return None
-
     # --- what is done and waited for --------------------------------------------------------------------------
 
     def until_taken_up(self, number: int) -> None:
@@ -131,26 +64,6 @@ class Run:
     def until_told_to_go(self) -> None:
         self.until(lambda: "The task ends (shutdown)" in self.log(1), "the task was told to go")
 
-    def until_gone(self, process: psutil.Process) -> None:
-        self.until(lambda: not process.is_running(), "the process is gone")
-
-    def until_deferred(self, number: int) -> None:
-        """Wait until a try is deferred, and the scheduler knows that its process has ended.
-
-        A trigger that is done earlier costs an attempt: the scheduler then takes the end of the process for that of
-        the one which goes on.
-        """
-        key = f"run_id='{self.run_id}', try_number={number},"
-        log = self.stage.airflow.database.with_name("logs-of-processes") / "scheduler.log"
-        ended = re.compile(f"Received executor event with state success .*{re.escape(key)}")
-        self.until(lambda: self.task["state"] == "deferred" and ended.search(log.read_text()), f"{key} deferred")
-
-    def clear(self, *, tasks: tuple[str, ...] = ("run",)) -> None:
-        self.stage.airflow.clear(self.dag_id, self.run_id, *tasks)
-
-    def mark(self, state: str) -> None:
-        self.stage.airflow.mark(self.dag_id, self.run_id, "run", state)
-
     def let_jobs_end(self) -> None:
         """The ones there are, and those to come."""
         self.stage.jobs.call("POST", "/hurry", json={"label": self.run_id})
@@ -158,7 +71,7 @@ class Run:
     def end(self) -> str:
         """Wait until the run has ended, by which time nothing of it may be alive."""
         self.let_jobs_end()
-        return self.stage.airflow.wait_for_run(self.dag_id, self.run_id, timeout=PATIENCE)
+        return super().end()
 
     def expire_what_can(self) -> None:
         """A month goes by, and Airflow cleans up."""
@@ -173,10 +86,6 @@ class Run:
     def let_trigger_fail(self) -> None:
         """That of the first attempt."""
         self._file.touch()
-
-    def write_items(self, items: Sequence[float]) -> None:
-        """What the Dag is mapped over from now on."""
-        self._file.write_text(json.dumps(items))
 
     # --- what came of it --------------------------------------------------------------------------------------
 

@@ -11,15 +11,14 @@ from typing_extensions import assert_type
 from airflow_resume.loops import (
     Batches,
     CursorToken,
-    Each,
     Files,
     Keyset,
     Offset,
     Page,
     PageNumber,
-    ResumeFunction,
-    Stateful,
 )
+from airflow_resume.loops.each import Each
+from airflow_resume.loops.stateful import ResumeFunction, Stateful
 
 
 def fetch(_token: Any) -> Page[dict[str, int]]:

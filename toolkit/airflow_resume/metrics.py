@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 
-def count(name: str, tags: Mapping[str, str], *, by: int = 1) -> None:
+def count(name: str, tags: Mapping[str, str]) -> None:
     """Move a counter."""
     stats = _stats()
     if stats is not None:
-        stats.incr(name, by, tags=dict(tags))
+        stats.incr(name, tags=dict(tags))
 
 
 def gauge(name: str, value: float, tags: Mapping[str, str]) -> None:

@@ -3,14 +3,12 @@ from __future__ import annotations
 import logging
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from itertools import pairwise
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from loop_worlds import KEY, LoopWorld, at_every_ack, on_clock, run_until_done, tokens, try_of
 
 from airflow_resume import checkpoint
 from airflow_resume.errors import (
@@ -28,140 +26,7 @@ from airflow_resume.errors import (
 )
 from airflow_resume.loops import Batches, Checkpoint, CursorToken, Page
 from airflow_resume.store import MemoryStore
-from airflow_resume.testing import CrashWorld, FakeTaskStore, TaskAttempt, World, explore_crashes, task_context
-from airflow_resume.testing.oracles import each_effect_at_least_once, same_result
-from airflow_resume.testing.outcome import Outcome, Tries
-from airflow_resume.testing.points import CrashKind
-
-KEY = "resume.loop.l"
-
-
-def pages(count: int) -> CursorToken[int]:
-    """Pages 0 ... count - 1; the tokens are opaque."""
-
-    def fetch(token: str | None) -> Page[int]:
-        number = 0 if token is None else int(token, 2)
-        return Page([number], bin(number + 1) if number + 1 < count else None)
-
-    return CursorToken(fetch)
-
-
-def number_of(element: Any) -> int:
-    return element.items[0] if isinstance(element, Page) else element  # type: ignore[no-any-return]
-
-
-SOURCES: dict[str, Callable[[int], Any]] = {
-    "tokens": pages,
-    "list": lambda count: list(range(count)),
-    "range": range,
-    "iterator": lambda count: iter(range(count)),
-    "generator": lambda count: (number for number in range(count)),
-}
-
-
-def at_every_ack(loop: Checkpoint[Any]) -> Checkpoint[Any]:
-    """In `"async"`, write at every ack: with an interval of 0 and a clock that stands still, every one is due."""
-    return on_clock(loop, lambda: 0.0)
-
-
-def on_clock(loop: Checkpoint[Any], monotonic: Callable[[], float]) -> Checkpoint[Any]:
-    """The loop, with a clock of the test's."""
-    loop._run.plan = replace(loop._run.plan, monotonic=monotonic)
-    return loop
-
-
-# --- every crash ----------------------------------------------------------------------------------------------
-
-
-def a_task() -> CrashWorld:
-    """A task, and where its elements are loaded: in which attempt, and which one."""
-    return CrashWorld(airflow=World(), loaded=[])
-
-
-def try_of(world: CrashWorld) -> TaskAttempt:
-    """The next attempt of the task."""
-    return task_context(world=world.airflow)
-
-
-def delivering(make_source: Callable[[int], Any], count: int, **options: Any) -> Callable[[CrashWorld], int]:
-    def attempt(world: CrashWorld) -> int:
-        context = try_of(world).context
-        loop = at_every_ack(checkpoint(make_source(count), name="l", max_stalls=None, context=context, **options))
-        for element in loop:
-            loop.state["sum"] = loop.state.get("sum", 0) + number_of(element)
-            with world.effect(f"load {number_of(element)}"):
-                world.loaded.append((world.attempt, number_of(element)))
-        return int(loop.state.get("sum", 0))
-
-    return attempt
-
-
-def run_until_done(world: CrashWorld, attempt: Callable[[CrashWorld], Any], ways: dict[int, CrashKind]) -> Any:
-    """What the attempt returns in the end, when it crashes at these points, as far as it comes to them."""
-    world.points.armed = ways
-    return Tries(attempt=attempt, most=8, retry_on=(), forked=False).run(world)
-
-
-@pytest.mark.parametrize("durability", ["sync", "async", "exit"])
-@pytest.mark.parametrize("source", SOURCES)
-def test_no_element_is_lost_whenever_the_attempts_die(source: str, durability: str) -> None:
-    count = 3
-
-    def in_order_and_done(outcome: Outcome[CrashWorld]) -> None:
-        loaded = outcome.world.loaded
-        assert {number for _, number in loaded} == set(range(count))
-        for tried in {attempt for attempt, _ in loaded}:
-            within = [number for attempt, number in loaded if attempt == tried]
-            assert within == sorted(within), "order is kept"
-        if durability == "sync":
-            assert len(loaded) - count <= outcome.crashes, "only the element in hand is delivered again"
-        record: Any = try_of(outcome.world).task_store.values[KEY]
-        assert (record["done"], record["n"]) == (True, count)
-
-    report = explore_crashes(
-        delivering(SOURCES[source], count, durability=durability, interval=timedelta(0)),
-        oracle=[each_effect_at_least_once, in_order_and_done, same_result],
-        world=a_task,
-        max_pairs=20,  # tests/crashes has more
-    )
-    assert report.ways - report.pairs > len(report.points) >= 12
-    assert report.pairs > 10
-
-
-crashes = st.dictionaries(st.integers(1, 60), st.sampled_from(["crash"]), max_size=4)
-
-
-@given(
-    count=st.integers(0, 12),
-    ways=crashes,
-    durability=st.sampled_from(["sync", "async", "exit"]),
-    source=st.sampled_from(sorted(SOURCES)),
-)
-@settings(max_examples=60, deadline=None)
-def test_the_union_of_what_is_delivered_is_the_input(
-    count: int, ways: dict[int, CrashKind], durability: Any, source: str
-) -> None:
-    world = a_task()
-    count = max(count, 1) if source == "tokens" else count
-    run_until_done(world, delivering(SOURCES[source], count, durability=durability, interval=timedelta(0)), ways)
-    assert {number for _, number in world.loaded} == set(range(count))
-
-
-@given(ways=crashes)
-@settings(max_examples=40, deadline=None)
-def test_the_state_is_that_of_the_elements_before_the_position(ways: dict[int, CrashKind]) -> None:
-    """`state` and position are one write, so a sum kept in the state counts every element once."""
-
-    def attempt(world: CrashWorld) -> int:
-        with checkpoint(range(6), name="l", durability="sync", max_stalls=None, context=try_of(world).context) as loop:
-            for number in loop:
-                loop.state["sum"] = loop.state.get("sum", 0) + number
-                with world.effect(f"load {number}"):
-                    pass
-            return int(loop.state["sum"])
-
-    assert run_until_done(a_task(), attempt, ways) == 15
-
+from airflow_resume.testing import FakeTaskStore, TaskAttempt, task_context
 
 # --- leaving --------------------------------------------------------------------------------------------------
 
@@ -337,7 +202,7 @@ def test_a_change_is_named_and_follows_the_policy(caplog: pytest.LogCaptureFixtu
     third = second.retry()
     assert rest(third, fingerprint=changed, on_change="resume") == [3, 4, 5]
     with caplog.at_level(logging.INFO):
-        assert rest(third.retry(), pages(2)) == [Page([0], "0b1"), Page([1])]
+        assert rest(third.retry(), tokens(2, 1)) == [Page([0], "0b1"), Page([1])]
     assert "started over, as the source changed (source, bucket, day)" in caplog.text
 
 
@@ -498,14 +363,15 @@ def test_the_element_needs_an_open_loop() -> None:
 def test_an_element_has_the_same_id_in_every_attempt_and_no_other_has_it() -> None:
     seen: list[tuple[int, str]] = []
 
-    def attempt(world: CrashWorld) -> None:
-        with checkpoint(range(4), name="l", durability="exit", context=try_of(world).context) as loop:
+    def attempt(world: LoopWorld) -> None:
+        options: Any = {"durability": "exit", "max_stalls": None, "context": try_of(world).context}
+        with checkpoint(range(4), name="l", **options) as loop:
             for number in loop:
                 seen.append((number, loop.element.id))
                 with world.effect(f"load {number}"):
                     pass
 
-    world = a_task()
+    world = LoopWorld()
     run_until_done(world, attempt, {9: "crash", 20: "crash"})
     assert [str(world.points.passed[number - 1]) for number in world.points.fired] == ["before load 2", "before load 3"]
     ids = dict(seen)

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_resume.errors import TokenExpiredError, WrongAnswerError
-from airflow_resume.loops import Batches, CursorToken, Each, Files, Page, PageNumber, Source, TimeSlices
+from airflow_resume.loops import Batches, CursorToken, Files, Page, PageNumber, Source, TimeSlices
+from airflow_resume.loops.each import Each
 
 
 def pages(*sizes: int) -> CursorToken[str]:

@@ -12,7 +12,8 @@ import pytest
 
 from airflow_resume import checkpoint
 from airflow_resume.errors import LoopError
-from airflow_resume.loops import Batches, Checkpoint, Each, Files, Keyset, Skip
+from airflow_resume.loops import Batches, Checkpoint, Files, Keyset, Skip
+from airflow_resume.loops.each import Each
 from airflow_resume.store import MemoryStore
 
 KEY = "resume.loop.l"

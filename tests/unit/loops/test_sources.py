@@ -17,18 +17,17 @@ from airflow_resume.errors import SourceNotReopenableError
 from airflow_resume.loops import (
     Batches,
     CursorToken,
-    Each,
     Files,
     Keyset,
     Offset,
     Page,
     PageNumber,
-    ResumeFunction,
     Source,
-    Stateful,
     TimeSlices,
 )
+from airflow_resume.loops.each import Each
 from airflow_resume.loops.sources import as_source
+from airflow_resume.loops.stateful import ResumeFunction, Stateful
 
 NEW_YEAR = datetime(2026, 1, 1, tzinfo=timezone.utc)
 ROWS = [{"id": number, "name": f"row {number}"} for number in range(7)]

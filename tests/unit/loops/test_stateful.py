@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from airflow_resume.errors import InvalidValueError, SourceNotReopenableError, ValueTooLargeError, WrongAnswerError
-from airflow_resume.loops import Page, ResumeFunction, Source, Stateful
+from airflow_resume.loops import Page, Source
+from airflow_resume.loops.stateful import ResumeFunction, Stateful
 
 
 class Reader:

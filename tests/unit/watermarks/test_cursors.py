@@ -137,6 +137,7 @@ def assert_kept(cursor: CursorType[Any], value: Any) -> None:
         (Cursor.decimal(), Decimal("1E+5"), "100000"),
         (Cursor.decimal(), Decimal("1E-7"), "0.0000001"),
         (Cursor.decimal(), Decimal("1.10"), "1.1"),
+        (Cursor.decimal(), Decimal("-0.00"), "0"),
         (Cursor.text(), "", ""),
         (KEYSET, (utc(2026, 1, 1), 7, "b"), ["2026-01-01T00:00:00+00:00", "7", "b"]),
         (Cursor.token(), {"link": 1}, {"link": 1}),
@@ -327,6 +328,13 @@ def test_what_is_kept_is_read_back_equal_and_of_the_same_type(law: Law, data: st
 
 @every_law
 @given(data=st.data())
+def test_what_is_read_is_of_the_plain_class_that_the_cursor_names(law: Law, data: st.DataObject) -> None:
+    value = law.cursor.parse(data.draw(law.values), what="v")
+    assert law.cursor.plain in {object, type(value)}
+
+
+@every_law
+@given(data=st.data())
 def test_reading_a_value_twice_changes_nothing(law: Law, data: st.DataObject) -> None:
     once = law.cursor.parse(data.draw(law.values), what="v")
     assert law.cursor.parse(once, what="v") == once
@@ -386,6 +394,8 @@ def test_what_is_presented_is_the_same_value(law: Law, data: st.DataObject) -> N
         (Cursor.datetime(granularity=timedelta(days=1)), utc(1969, 12, 31, 23, 30), utc(1969, 12, 31)),
         (Cursor.datetime(granularity=timedelta(days=7)), utc(1, 1, 1, 5), utc(1, 1, 1)),
         (Cursor.datetime("Europe/Berlin", timedelta(days=1)), utc(2026, 7, 1, 23), utc(2026, 7, 1)),
+        (Cursor.datetime(granularity=pd.Timedelta("1D")), utc(1, 1, 1, 5), utc(1, 1, 1)),
+        (Cursor.datetime(granularity=pendulum.duration(hours=1)), utc(2026, 1, 1, 5, 1), utc(2026, 1, 1, 5)),
         (Cursor.int(10), -1, -10),
         (Cursor.int(10), -10, -10),
         (Cursor.int(10), 19, 10),
@@ -408,6 +418,7 @@ def test_values_are_rounded_down_below_zero_and_before_1970_too(
         (AWARE, pendulum.duration(minutes=2)),
         (AWARE, timedelta(0)),
         (Cursor.date(), timedelta(days=2)),
+        (Cursor.date(), pendulum.duration(days=2)),
         (Cursor.int(), 0),
         (Cursor.int(), 10**30),
         (Cursor.decimal(), 2),
@@ -505,6 +516,11 @@ def test_a_day_is_24_hours_over_a_clock_change() -> None:
 
 def test_a_naive_value_forgets_which_of_two_hours_it_was() -> None:
     assert NAIVE.parse(AFTER.replace(tzinfo=None), what="v").fold == 0
+
+
+def test_a_keyset_shows_every_value_as_its_own_cursor_does() -> None:
+    cursor = Cursor.keyset(Cursor.datetime("Europe/Berlin"), Cursor.int())
+    assert [str(value) for value in cursor.present((utc(2026, 1, 1), 7))] == ["2026-01-01 01:00:00+01:00", "7"]
 
 
 def test_a_bound_that_the_zone_cannot_show_is_shown_in_utc() -> None:

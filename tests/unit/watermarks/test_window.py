@@ -35,7 +35,7 @@ from airflow_resume.errors import (
     WatermarkWarning,
 )
 from airflow_resume.watermarks import Cursor, Outcome, Window
-from airflow_resume.watermarks.window import formatted
+from airflow_resume.watermarks.forms import formatted
 
 NO_DELAY = timedelta(0)
 UTC = timezone.utc

@@ -1,7 +1,6 @@
 """Checkpointed loops: a loop that starts, on a retry, at the first element whose body had not finished."""
 
 from airflow_resume.loops.batches import Batches
-from airflow_resume.loops.each import Each
 from airflow_resume.loops.files import Files
 from airflow_resume.loops.keyset import Keyset
 from airflow_resume.loops.loop import Checkpoint, checkpoint
@@ -11,24 +10,20 @@ from airflow_resume.loops.run import Element
 from airflow_resume.loops.skip import Skip
 from airflow_resume.loops.slices import TimeSlice, TimeSlices
 from airflow_resume.loops.source import Source
-from airflow_resume.loops.stateful import ResumeFunction, Stateful
 from airflow_resume.loops.tokens import CursorToken
 
 __all__ = [
     "Batches",
     "Checkpoint",
     "CursorToken",
-    "Each",
     "Element",
     "Files",
     "Keyset",
     "Offset",
     "Page",
     "PageNumber",
-    "ResumeFunction",
     "Skip",
     "Source",
-    "Stateful",
     "TimeSlice",
     "TimeSlices",
     "checkpoint",

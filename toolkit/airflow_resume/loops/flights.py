@@ -82,7 +82,8 @@ class Flights(Generic[R]):
 
     def land(self, flight: Flight[R]) -> None:
         """The work of an element has ended."""
-        self._landed.append(flight)
+        if not self._ordered:
+            self._landed.append(flight)
 
     def fail(self, error: Exception) -> None:
         """Start nothing more; the first error is the one that counts."""
@@ -154,7 +155,7 @@ def directions(run: LoopRun[T], flights: Flights[R]) -> Generator[Step[R], Any, 
 
 def _may_start(run: LoopRun[Any], flights: Flights[Any]) -> bool:
     """A record that is full of holes is waited for, until the lowest is closed."""
-    return flights.has_room and not (flights and run.ledger.frontier.is_full)
+    return flights.has_room and not (flights and (run.ledger.frontier.is_full or run.is_careful))
 
 
 def _start(run: LoopRun[T], flights: Flights[R]) -> Generator[Step[R], Any, bool]:

@@ -28,6 +28,8 @@ MAX_BYTES = 500
 _BYTES_A_RUN = 16
 """No run takes more: two numbers of seven digits and two commas."""
 MAX_IDS = 80
+FURTHEST_AHEAD = 1_000
+"""Nothing that was done ahead and is known by its id lies further: so many threads there are not."""
 
 
 @dataclass(frozen=True)
@@ -58,12 +60,17 @@ class Frontier:
         self._ids: dict[int, str] = {}
         ahead = Ahead() if ahead is None else ahead
         self._earlier, self._earlier_far = deque(_spans(ahead.runs)), ahead.far
+        self.forgotten = 0
+        """How many that were done ahead are there no more, and have not been taken off the count yet."""
         self._earlier_ids = {ahead.ids[at : at + ID_DIGITS] for at in range(0, len(ahead.ids), ID_DIGITS)}
 
     def take(self, before: JsonValue, after: JsonValue) -> int | None:
         """The number of the element that the source yields next; None when an earlier attempt did it."""
         number = self._taken
         self._taken += 1
+        if self._earlier_ids and number >= FURTHEST_AHEAD:
+            self.forgotten += len(self._earlier_ids)
+            self._earlier_ids.clear()
         if (self._earlier or self._earlier_ids) and self._was_done(number, before, after):
             self.finish(number, before, after)
             return None
@@ -95,6 +102,12 @@ class Frontier:
         self._by_first[run.first] = self._by_last[run.last] = run
         if self._numbering is None:
             self._ids[number] = _id_of(before, after)
+
+    def forget_unseen(self) -> None:
+        """The source has ended: what was done earlier and has not come again is there no more."""
+        self.forgotten += len(self._earlier_ids) + sum(last + 1 - first for first, last in self._earlier)
+        self._earlier.clear()
+        self._earlier_ids.clear()
 
     def _joined(self, number: int, after: JsonValue) -> _Run:
         before, behind = self._by_last.pop(number - 1, None), self._by_first.pop(number + 1, None)

@@ -3,6 +3,9 @@
 Theory of operation. In `"async"` the newest acked state is offered to the channel's thread at most once an interval, so
 the loop does not wait; when the store has taken nothing for `max_uncommitted`, the loop waits for it. `note` never
 waits: it says whether the owner must `flush`, which does, so that an event loop can flush in another thread.
+
+An attempt after one that died without a word, and came no further by the record, begins *carefully*: every ack is
+written before the next element is delivered, so that if it dies as well the record names the element in hand.
 """
 
 from __future__ import annotations
@@ -29,6 +32,7 @@ class Keeper:
         writer: of records.
         record: makes the record of all that is acked now.
         now: by the clock that `note` is given, in seconds.
+        careful: whether to begin carefully, for as long as a loop may run ahead of its record.
     """
 
     def __init__(
@@ -39,6 +43,7 @@ class Keeper:
         writer: LatestWriter[LoopRecord],
         record: Callable[[], LoopRecord],
         now: float,
+        careful: bool = False,
     ) -> None:
         self._name = name
         self._keeping = keeping
@@ -48,6 +53,11 @@ class Keeper:
         self._patience = keeping.max_uncommitted.total_seconds()
         self._dirty = False
         self._due = now + self._interval
+        self._careful_until = now + self._patience if careful else now
+
+    def is_careful(self, now: float) -> bool:
+        """Whether the element in hand must be known from the record, if this attempt dies as the one before did."""
+        return now < self._careful_until
 
     def touch(self) -> None:
         """There is something to write when the loop is left."""
@@ -62,7 +72,7 @@ class Keeper:
         self._dirty = True
         if self._writer.failure is not None:
             self._guarded(self._writer.raise_failure)
-        if self._keeping.durability == "sync":
+        if self._keeping.durability == "sync" or self.is_careful(now):
             return True
         if self._keeping.durability == "exit":
             return False

@@ -50,7 +50,10 @@ class Ledger:
 
     def take(self, before: JsonValue, after: JsonValue) -> int | None:
         """The number of the next element of the source; None when an earlier attempt did it."""
-        return self.frontier.take(before, after)
+        number = self.frontier.take(before, after)
+        if self.frontier.forgotten:
+            self._count_forgotten()
+        return number
 
     def ack(self, number: int, before: JsonValue, after: JsonValue) -> None:
         """The body of the element has finished. What was kept about loops inside it goes."""
@@ -75,6 +78,16 @@ class Ledger:
         self.count, self.done, self.skipped, self._skips = 0, False, 0, []
         self._acked_state, self._inner, self._inner_left = {}, {}, {}
         self._restore_state()
+
+    def finish(self) -> None:
+        """Nothing is left to do."""
+        self.done = True
+        self.frontier.forget_unseen()
+        self._count_forgotten()
+
+    def _count_forgotten(self) -> None:
+        self.count -= self.frontier.forgotten
+        self.frontier.forgotten = 0
 
     # --- loops inside the element in hand ---------------------------------------------------------------------
 

@@ -126,8 +126,8 @@ def checkpoint(
         fingerprint: what else the positions depend on (a bucket, a query): a change follows `on_change`. Only short
             hashes are stored.
         skip: elements that may be passed over, in the body by `with loop.skipping():`, in `map` by themselves.
-        max_stalls: when so many attempts in a row died at one element without a word, the loop fails without a retry
-            (or passes over it, `Skip(stalled=True)`); None for no limit.
+        max_stalls: when so many attempts in a row began at one element and died there without a word, the loop fails
+            without a retry (or passes over it, `Skip(stalled=True)`); None for no limit.
         on_clear: `"restart"` (default: a cleared task does its work again) or `"resume"`.
         on_change: of the source or the fingerprint: `"restart"` (default), `"fail"` or `"resume"`.
         on_unreadable: a record that cannot be read: `"fail"` (default) or `"restart"`.

@@ -269,6 +269,11 @@ class LoopRun(Generic[T]):
         self.exhausted = True
         return False if self._unacked else self._finish()
 
+    @property
+    def is_careful(self) -> bool:
+        """Whether only one element may be in hand, as an attempt before this one died here."""
+        return self.hold.keeper.is_careful(self._clock())
+
     def flush(self) -> None:
         """Write what is acked; when this returns, it is kept."""
         self.hold.keeper.flush()
@@ -316,7 +321,7 @@ class LoopRun(Generic[T]):
     # --- parts ------------------------------------------------------------------------------------------------
 
     def _finish(self) -> bool:
-        self.ledger.done = True
+        self.ledger.finish()
         return self.hold.finished(self._clock())
 
     def _noted(self) -> bool:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator
-from contextlib import aclosing, asynccontextmanager, contextmanager
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import aclosing, contextmanager
 from functools import partial
-from typing import TypeVar
+from types import TracebackType
+from typing import Any, TypeVar
 
 from airflow_resume.channel import off_the_loop
 from airflow_resume.loops.run import LoopRun
@@ -74,15 +75,19 @@ def opened(run: LoopRun[T]) -> Iterator[None]:
         run.close(None)
 
 
-@asynccontextmanager
-async def aopened(run: LoopRun[T]) -> AsyncIterator[None]:
-    """The same on an event loop."""
-    await off_the_loop(run.open)
-    try:
-        yield
-    except BaseException as error:
-        if not (run.managed and isinstance(error, GeneratorExit)):
+class aopened:  # noqa: N801  it is used like a function
+    """The same on an event loop. No generator, for the reason of `closed_at_end`."""
+
+    def __init__(self, run: LoopRun[Any]) -> None:
+        self._run = run
+
+    async def __aenter__(self) -> None:
+        await off_the_loop(self._run.open)
+
+    async def __aexit__(
+        self, _kind: type[BaseException] | None, error: BaseException | None, _traceback: TracebackType | None
+    ) -> None:
+        run = self._run
+        is_left_early = run.managed and isinstance(error, GeneratorExit)
+        if not is_left_early and not (error is None and run.waits_for_acks):
             await off_the_loop(partial(run.close, error))
-        raise
-    if not run.waits_for_acks:
-        await off_the_loop(partial(run.close, None))

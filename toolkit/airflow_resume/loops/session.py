@@ -67,6 +67,7 @@ class Session:
             writer=LatestWriter(channel_of(store), self._slot.write, plan.monotonic),
             record=self._acked,
             now=started,
+            careful=self._record.at.stalls > 0 and plan.policy.max_stalls is not None,
         )
         self.stop_asked = False
         """Whether the task was told to stop."""

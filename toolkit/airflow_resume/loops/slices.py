@@ -85,8 +85,8 @@ class TimeSlices(Source[TimeSlice]):
         return {"next": self._start.isoformat(), "end": end.isoformat()}
 
     def numbering(self) -> JsonValue:
-        """Slices are counted from the start."""
-        return True
+        """Slices of a length are counted from the start."""
+        return self._step.total_seconds()
 
     def total(self, position: JsonValue) -> int | None:
         """The number of slices up to the end that is kept."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
@@ -87,12 +86,20 @@ def members(position: JsonValue) -> dict[str, Any]:
     return dict(position) if isinstance(position, dict) else {}
 
 
-@asynccontextmanager
-async def closed_at_end(elements: AsyncIterator[T]) -> AsyncIterator[AsyncIterator[T]]:
-    """Close an asynchronous generator when the block is left, and not whenever it is collected."""
-    try:
-        yield elements
-    finally:
-        close = getattr(elements, "aclose", None)
+class closed_at_end(Generic[T]):  # noqa: N801  it is used like a function
+    """Close an asynchronous generator when the block is left, and not whenever it is collected.
+
+    As `contextlib.aclosing`, for any iterator. No generator itself: one that the event loop closes at its own end, from
+    outside, would be in the middle of closing another.
+    """
+
+    def __init__(self, elements: AsyncIterator[T]) -> None:
+        self._elements = elements
+
+    async def __aenter__(self) -> AsyncIterator[T]:
+        return self._elements
+
+    async def __aexit__(self, *_error: object) -> None:
+        close = getattr(self._elements, "aclose", None)
         if close is not None:
             await close()

@@ -103,7 +103,7 @@ def _decide_token(mark: Mark, loaded: Loaded) -> tuple[Outcome, Mark | None]:
 
 
 def _decide_gap(mark: Mark, loaded: Loaded, on_gap: OnGap) -> tuple[Outcome, Mark | None]:
-    if loaded.new <= loaded.start:
+    if loaded.new <= loaded.start:  # what was loaded failed, or may still change
         return Outcome.NOOP, None
     if on_gap == "fail":
         return Outcome.REFUSED, None

@@ -8,6 +8,7 @@ were loaded.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -65,20 +66,35 @@ def _newest_events(context: AnyContext, asset: Asset) -> Iterable[Any]:
 
 
 # --- a second copy, with the task ------------------------------------------------------------------------------
-# The events of an asset whose URI was changed belong to the asset that it was. XComs of earlier runs are still there.
+# The events of an asset whose URI was changed belong to the asset that it was. XComs of earlier runs are still there:
+# of those whose logical date, or for lack of one the date they ran after, is no later than this run's.
 
 
-def note_with_task(context: AnyContext, key: str, at: JsonValue) -> None:
+def note_with_task(context: AnyContext, key: str, at: JsonValue, when: datetime) -> None:
     """Keep where the mark stands as an XCom of this run. It asks the supervisor."""
     push = getattr(context.get("ti"), "xcom_push", None)
     if push is not None:
-        push(key=key, value={"at": at})
+        push(key=key, value={"at": at, "when": when.isoformat()})
 
 
-def noted_with_task(context: AnyContext, key: str) -> JsonValue:
-    """Where an earlier run of this task noted that the mark stood; None where none did. It asks the supervisor."""
+def noted_with_task(context: AnyContext, asset: Asset, key: str) -> JsonValue:
+    """Where an earlier run of this Dag noted last that the mark stood; None where none did. It asks the supervisor."""
     ti: Any = context.get("ti")
     if not hasattr(ti, "xcom_pull"):
         return None
-    noted = ti.xcom_pull(task_ids=ti.task_id, key=key, include_prior_dates=True)
-    return noted.get("at") if isinstance(noted, dict) else None
+    # Of every map index, as a partition may have had another one, and of every run of before, in no order.
+    notes = ti.xcom_pull(task_ids=_writers(context, asset), key=key, include_prior_dates=True)
+    newest = max((note for note in notes if isinstance(note, dict)), key=_when, default={})
+    found: JsonValue = newest.get("at")
+    return found
+
+
+def _when(note: Mapping[str, Any]) -> str:
+    return str(note.get("when", ""))
+
+
+def _writers(context: AnyContext, asset: Asset) -> list[str]:
+    """The tasks of this Dag that may have committed a window: this one or, if it only stages, another one."""
+    own: Any = context.get("ti")
+    tasks: Iterable[Any] = getattr(context.get("dag"), "tasks", ())
+    return sorted({own.task_id, *(task.task_id for task in tasks if asset in (task.outlets or ()))})

@@ -12,7 +12,7 @@ import functools
 import logging
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
-from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from airflow.sdk.exceptions import AirflowSkipException
 
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from airflow.sdk import Asset
     from pydantic import JsonValue
 
-P = ParamSpec("P")
 R = TypeVar("R")
 T = TypeVar("T")
 
@@ -167,11 +166,7 @@ class Watermark(Generic[T]):
         given = [] if assets is None else assets if isinstance(assets, (list, tuple)) else [assets]
         return [self.asset, *(asset for asset in given if asset != self.asset)]
 
-    @overload
-    def __call__(self, function: Callable[Concatenate[Window[T], P], R]) -> Callable[P, R]: ...
-    @overload
-    def __call__(self, function: Callable[..., R]) -> Callable[..., R]: ...
-    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
+    def __call__(self, function: Callable[..., R]) -> Callable[..., R]:
         """Call `function` with a `window`, and commit it when the function has returned.
 
         Raises:

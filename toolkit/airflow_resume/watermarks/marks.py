@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from uuid import uuid4
 
@@ -23,6 +24,7 @@ from airflow_resume.errors import (
 from airflow_resume.record import Slot
 from airflow_resume.store import StateStore
 from airflow_resume.watermarks.commit import Loaded, Mark, Outcome, decide_commit
+from airflow_resume.watermarks.cursor import CursorType
 from airflow_resume.watermarks.options import Options
 from airflow_resume.watermarks.record import MarkRecord, Move, Pending, Writer
 
@@ -50,6 +52,7 @@ class Marks(Generic[T]):
         self._options = options
         self._cursor = options.cursor
         self._slot = Slot(store, key, MarkRecord)
+        self._codec = MarkCodec(key=key, cursor=options.cursor, history=options.history)
 
     def find(self, *, before_write: Callable[[], None], last_journaled: Callable[[], JsonValue]) -> MarkRecord:
         """The mark to begin at; a missing one is made, and a bare value taken up.
@@ -70,7 +73,7 @@ class Marks(Generic[T]):
         if stored is None:
             made = self._first(last_journaled)
         else:
-            made = self._new(self._typed(stored), pending="rewind")
+            made = self._codec.made(self._codec.typed(stored), pending="rewind")
             log.warning("The mark %r was set to %r by hand; loading from there", self.key, stored)
         self._slot.write(made)
         found = self._slot.read()  # of two runs that are first, one has written last
@@ -78,9 +81,15 @@ class Marks(Generic[T]):
             raise WatermarkError(f"{self.key!r} was deleted while it was made")
         return found
 
+    def is_pending(self, epoch: str) -> bool:
+        """Whether the mark is of this epoch, and nothing was loaded from it yet."""
+        stored = self.store.get(self.key)
+        record = self._slot.decode(stored) if isinstance(stored, dict) else None
+        return record is not None and record.epoch == epoch and record.pending is not None
+
     def set(self, at: T, *, pending: Pending) -> MarkRecord:
         """Set the mark anew. A record that says so stays in place until something was loaded from there."""
-        record = self._new(at, pending=pending)
+        record = self._codec.made(at, pending=pending)
         self._slot.write(record)
         return record
 
@@ -95,14 +104,14 @@ class Marks(Generic[T]):
             # A bare value was typed by a person while the window was loaded.
             record = self._slot.decode(stored) if isinstance(stored, dict) else None
             outcome, mark = decide_commit(
-                None if record is None else self._parsed(record),
+                None if record is None else self._codec.parsed(record),
                 loaded,
                 ordered=self._cursor.is_ordered,
                 on_gap=self._options.on_gap,
             )
             if record is None or mark is None:
                 return outcome, record
-            written = self._moved(record, mark, attempt)
+            written = self._codec.moved(record, mark, attempt)
             self._slot.write(written)
             if self._slot.read() == written:
                 return outcome, written
@@ -113,7 +122,7 @@ class Marks(Generic[T]):
     def _first(self, last_journaled: Callable[[], JsonValue]) -> MarkRecord:
         stood = None if self._options.on_missing == "initial" else last_journaled()
         if stood is None:
-            return self._new(self._options.first(), pending="initial")
+            return self._codec.made(self._options.first(), pending="initial")
         if self._options.on_missing == "fail":
             raise WatermarkLostError(
                 f"{self.key!r} is missing from the state of asset {self._options.asset.name!r}, although its events say"
@@ -121,27 +130,7 @@ class Marks(Generic[T]):
                 f" load everything again; or type the value to go on from under this key in Airflow's UI."
             )
         log.warning("The mark %r was missing; going on at %r, where the asset's events say it stood", self.key, stood)
-        return self._new(self._cursor.parse(stood, what="the journal's mark"), pending=None)
-
-    def _typed(self, value: JsonValue) -> T:
-        try:
-            return self._cursor.parse(value, what=self.key)
-        except CursorTypeError as error:
-            raise UnreadableRecordError(
-                f"What stands under {self.key!r} is neither a mark nor a value to go on from: {error}. Type a value of"
-                f" the cursor there, in Airflow's UI, or delete the key."
-            ) from error
-
-    def _new(self, at: T, *, pending: Pending | None) -> MarkRecord:
-        return MarkRecord(
-            key=self.key,
-            type=self._cursor.type,
-            definition=self._cursor.definition(),
-            at=self._cursor.dump(at),
-            epoch=uuid4().hex[:12],
-            pending=pending,
-            ties=(),  # of the rows at it, none is known to be loaded
-        )
+        return self._codec.made(self._cursor.parse(stood, what="the journal's mark"), pending=None)
 
     # --- reading ----------------------------------------------------------------------------------------------
 
@@ -157,13 +146,52 @@ class Marks(Generic[T]):
         at = self._cursor.parse(self._options.migrate(record.at), what="what migrate() returned")
         before_write()
         log.warning("The mark %r was migrated from %r to %r", self.key, record.at, self._cursor.dump(at))
-        migrated = self._new(at, pending=None).model_copy(update={"rev": record.rev + 1, "history": record.history})
+        migrated = self._codec.made(at, pending=None).model_copy(
+            update={"rev": record.rev + 1, "history": record.history}
+        )
         self._slot.write(migrated)
         return migrated
 
-    def _parsed(self, record: MarkRecord) -> Mark:
+
+@dataclass(frozen=True, kw_only=True)
+class MarkCodec(Generic[T]):
+    """A mark as values of its cursor, and as the record that is kept."""
+
+    key: str
+    cursor: CursorType[T]
+    history: int = 10
+
+    def typed(self, value: JsonValue) -> T:
+        """A bare value that a person put in place of the record.
+
+        Raises:
+            UnreadableRecordError: it is none of the cursor.
+        """
+        try:
+            return self.cursor.parse(value, what=self.key)
+        except CursorTypeError as error:
+            raise UnreadableRecordError(
+                f"What stands under {self.key!r} is neither a mark nor a value to go on from: {error}. Type a value of"
+                f" the cursor there, in Airflow's UI, or delete the key."
+            ) from error
+
+    def made(self, at: T, *, pending: Pending | None) -> MarkRecord:
+        """A record made anew."""
+        return MarkRecord(
+            key=self.key,
+            type=self.cursor.type,
+            definition=self.cursor.definition(),
+            at=self.cursor.dump(at),
+            epoch=uuid4().hex[:12],
+            pending=pending,
+            ties=(),  # of the rows at it, none is known to be loaded
+        )
+
+    def parsed(self, record: MarkRecord) -> Mark:
+        """What a decision needs of the record."""
+
         def parse(value: JsonValue) -> Any:
-            return self._cursor.parse(value, what=self.key)
+            return self.cursor.parse(value, what=self.key)
 
         return Mark(
             at=parse(record.at),
@@ -173,8 +201,9 @@ class Marks(Generic[T]):
             islands=tuple((parse(start), parse(end)) for start, end in record.islands),
         )
 
-    def _moved(self, record: MarkRecord, mark: Mark, attempt: Attempt) -> MarkRecord:
-        dump = self._cursor.dump
+    def moved(self, record: MarkRecord, mark: Mark, attempt: Attempt) -> MarkRecord:
+        """The record when a decision has moved its mark."""
+        dump = self.cursor.dump
         at = dump(mark.at)
         has_moved = at != record.at
         history = (*record.history, Move(to=at, run_id=attempt.scope.run_id)) if has_moved else record.history
@@ -186,6 +215,6 @@ class Marks(Generic[T]):
                 "ties": mark.ties,
                 "islands": tuple((dump(start), dump(end)) for start, end in mark.islands),
                 "by": Writer.of(attempt),
-                "history": history[-self._options.history :] if self._options.history else (),
+                "history": history[-self.history :] if self.history else (),
             }
         )

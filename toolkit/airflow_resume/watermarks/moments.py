@@ -273,6 +273,7 @@ class DateCursor(_Counted[date]):
     """Days. A datetime is none: which day it is on depends on the zone, and that is for the user to say."""
 
     type: ClassVar[str] = "date"
+    plain: ClassVar[builtins.type] = date
 
     def parse(self, value: object, *, what: str) -> date:
         """The value as a plain date.

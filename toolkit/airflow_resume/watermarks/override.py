@@ -63,11 +63,10 @@ def _of_conf(wish: Any, options: Options[T]) -> Override[T]:
     commits = wish.get("commit", False)
     if not isinstance(commits, bool):
         raise OverrideError(f'{place}["commit"] is {commits!r}; write true or false')
-    start, end = _bound(wish["from"], f'{place}["from"]', options), options.ceiling()
-    if wish.get("to") is not None:
-        if not options.cursor.is_ordered:
-            raise OverrideError(f'{place}["to"]: a {options.cursor.type} has no order, so a window of it has no end')
-        end = _bound(wish["to"], f'{place}["to"]', options)
+    if wish.get("to") is not None and not options.cursor.is_ordered:
+        raise OverrideError(f'{place}["to"]: a {options.cursor.type} has no order, so a window of it has no end')
+    start = _bound(wish["from"], f'{place}["from"]', options)
+    end = options.ceiling() if wish.get("to") is None else _bound(wish["to"], f'{place}["to"]', options)
     if end is not None and not start < end:  # type: ignore[operator]
         raise OverrideError(f"{place} ends at {end!r}, which is not behind its start {start!r}")
     return Override(bounds=Bounds(start=start, end=end), origin="conf", commits=commits)
@@ -86,11 +85,21 @@ def _of_backfill(context: AnyContext, options: Options[T]) -> Override[T]:
     start, end = context.get("data_interval_start"), context.get("data_interval_end")
     if start is None or end is None or not options.cursor.has_clock:
         raise BackfillError(
-            f"A backfill run loads its data interval, and there is {_what_is_missing(start, end)}. Trigger a run with"
-            f' the conf {{"{CONF_KEY}": {{"{options.name}": {{"from": ..., "to": ...}}}}}} instead.'
+            f"A backfill run loads its data interval, and there is {_what_is_missing(start, end)}. Instead,"
+            f" {_with_conf(options)}."
         )
     bounds = Bounds(start=_moment(start, options), end=_moment(end, options))
+    if bounds.is_empty:
+        raise BackfillError(
+            f"A backfill run loads its data interval, and that of this run is empty: it begins and ends at {start}. In"
+            f" Airflow 3 all are, with schedule='@daily' or a cron expression; they are not with the schedule"
+            f" CronDataIntervalTimetable('@daily', timezone='UTC'). Or {_with_conf(options)}."
+        )
     return Override(bounds=bounds, origin="backfill", commits=options.backfill == "fill")
+
+
+def _with_conf(options: Options[T]) -> str:
+    return f'trigger a run with the conf {{"{CONF_KEY}": {{"{options.name}": {{"from": ..., "to": ...}}}}}}'
 
 
 def _what_is_missing(start: object, end: object) -> str:

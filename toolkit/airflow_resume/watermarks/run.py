@@ -18,6 +18,7 @@ from airflow_resume.errors import (
 from airflow_resume.record import Slot
 from airflow_resume.store import ask, asset_store, task_store
 from airflow_resume.watermarks.begin import Bounds, decide_bounds
+from airflow_resume.watermarks.checks import remarks_on
 from airflow_resume.watermarks.commit import Loaded, Outcome
 from airflow_resume.watermarks.journal import last_mark, note_with_task, noted_with_task, write_entry
 from airflow_resume.watermarks.marks import Marks
@@ -64,6 +65,9 @@ class WindowRun(Generic[T]):
 
     def begin(self) -> Window[T]:
         """The window of this run: the one an earlier attempt began, or a new one, saved as pending."""
+        task = getattr(self.context.get("ti"), "task", None)
+        for remark in remarks_on(task, self._options.asset, is_partitioned=self.partition is not None):
+            log.warning("%s.", remark)
         begun = self._slot.read()
         is_new = begun is None or begun.state is WindowState.CLAIMED
         window = self._new() if begun is None or is_new else self._again(begun)
@@ -79,10 +83,18 @@ class WindowRun(Generic[T]):
                 f"An earlier attempt of this run began a window of type {begun.type!r}, and this watermark is one of"
                 f" {self._cursor.type!r}. Clear the run's state of the task, or put the cursor back."
             )
-        record = begun.model_copy(update={"claim": self._attempt.claim(utc_now())})
+        reset = None if begun.reset is None else self._still_pending(begun)
+        record = begun.model_copy(update={"claim": self._attempt.claim(utc_now()), "reset": reset})
         bounds = Bounds(start=self._parsed(begun.start), end=None if begun.end is None else self._parsed(begun.end))
         at = self._parsed(begun.start if begun.at is None else begun.at)
         return self._window(bounds, at=at, record=record, is_retry=begun.state is WindowState.PENDING)
+
+    def _still_pending(self, begun: WindowRecord) -> Pending | None:
+        """Why the window began at a mark that was set; None if something was loaded since.
+
+        A body that starts over on `is_initial`, such as by emptying its table, would lose that.
+        """
+        return begun.reset if self._marks().is_pending(begun.epoch) else None
 
     def _new(self) -> Window[T]:
         override = override_of(self.context, self._options)
@@ -166,7 +178,7 @@ class WindowRun(Generic[T]):
     def _last_journaled(self) -> JsonValue:
         def find() -> JsonValue:
             found = last_mark(self.context, self._options.asset, self._journal_name)
-            return noted_with_task(self.context, self._mark_key) if found is None else found
+            return noted_with_task(self.context, self._options.asset, self._mark_key) if found is None else found
 
         return ask(self._slot.store, find)
 
@@ -257,7 +269,7 @@ class WindowRun(Generic[T]):
         write_entry(self.context, self._options.asset, self._journal_name, entry)
         if mark is not None:
             at = mark.at
-            ask(self._slot.store, lambda: note_with_task(self.context, self._mark_key, at))
+            ask(self._slot.store, lambda: note_with_task(self.context, self._mark_key, at, utc_now()))
 
     def _token(self, window: Window[T], reached: T | None) -> StageToken:
         record = window.record

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from datetime import date, datetime, timedelta, timezone
+from copy import copy
+from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, Generic, Literal, cast
-from zoneinfo import ZoneInfo
 
 from typing_extensions import TypeVar
 
 from airflow_resume.errors import NothingReadError, WatermarkError
 from airflow_resume.watermarks.cursor import CursorType
+from airflow_resume.watermarks.forms import formatted
 from airflow_resume.watermarks.record import Origin, Pending, WindowRecord, WindowState
 from airflow_resume.watermarks.sql import Style, predicate
 from airflow_resume.watermarks.track import THE_ONE, Future, Nulls, Tally, Tracker, Unique, kept_ties
@@ -55,21 +56,26 @@ class Window(Generic[T]):
         self.partition = partition
         self.is_retry = is_retry
         """An earlier attempt of this run began the same window, and may have loaded a part of it."""
-        self._cursor, self._advance = cursor, advance
+        self._cursor = cursor
+        self._advance: Advance = advance
         self._start, self._end, self._at = start, end, at
-        self._nulls, self._future = nulls, future
+        self._nulls: Nulls = nulls
+        self._future: Future = future
         self._settles = record is not None and record.settles
         limit = None if record is None else record.limit
         self._limit = None if limit is None else cursor.parse(limit, what="the limit")
+        self._reset: Pending | None = reset
+        self._known = frozenset(() if record is None else record.ties or ())
+        self._commit_slice, self._stage = commit_slice, stage
+        self._begin_reading()
+
+    def _begin_reading(self) -> None:
         self.tally = Tally()
         """What went through `track` and `observe`."""
         self._told: T | None = None
         self._failed_from: T | None = None
-        self._reset = reset
-        self._known = frozenset(() if record is None else record.ties or ())
         self._sampled = self._has_read = False
         self._open_reads = 0
-        self._commit_slice, self._stage = commit_slice, stage
 
     # --- what there is to load --------------------------------------------------------------------------------
 
@@ -101,7 +107,7 @@ class Window(Generic[T]):
 
     @property
     def is_initial(self) -> bool:
-        """Nothing was loaded before."""
+        """Nothing was loaded before, by this run or another."""
         return self._reset in {"initial", "reset"}
 
     @property
@@ -236,7 +242,7 @@ class Window(Generic[T]):
         while start < end:
             later: Any = self._cursor.plus(start, step)
             stop = min(later, end)
-            piece = self._slice(start, stop)
+            piece = copy(self)._narrow(start, stop)  # noqa: SLF001  of the same class
             yield piece
             self._take_up(piece, stop)
             if stop < end and self._commit_slice is not None and self.commits:
@@ -256,21 +262,12 @@ class Window(Generic[T]):
         if self._advance == "explicit":
             self._told = piece._told
 
-    def _slice(self, start: T, stop: T) -> Window[T]:
-        """A window of its own, which the whole one commits."""
-        return Window(
-            cursor=self._cursor,
-            start=start,
-            end=stop,
-            at=self._at,
-            record=self.record,
-            advance=self._advance,
-            nulls=self._nulls,
-            future=self._future,
-            partition=self.partition,
-            is_retry=self.is_retry,
-            reset=self._reset,
-        )
+    def _narrow(self, start: T, stop: T) -> Window[T]:
+        """Become a slice, which the whole window commits."""
+        self._start, self._end = start, stop
+        self._commit_slice = self._stage = None
+        self._begin_reading()
+        return self
 
     def stage(self) -> dict[str, JsonValue]:
         """What was loaded, for `Watermark.commit` in a later task of the run: JSON, such as for an XCom.
@@ -344,6 +341,8 @@ class Window(Generic[T]):
         Raises:
             NothingReadError: it has not.
         """
+        if self._sampled:
+            return
         if self._open_reads and self._told is None:
             raise NothingReadError(
                 "The rows of track(), or the slices of split(), were not iterated to their end, so it is not known what"
@@ -361,66 +360,3 @@ class Window(Generic[T]):
     def __str__(self) -> str:
         end = "..." if self._end is None else self._cursor.dump(self._end)
         return f"[{self._cursor.dump(self._start)}, {end})"
-
-
-_UNITS = {"epoch": 1_000_000, "epoch_ms": 1_000, "epoch_us": 1}
-
-
-def formatted(value: object, form: str, tz: str | None, *, up: bool = False) -> str | int:
-    """A point in time or a date in another system's form; what the form has no room for is rounded down, or up.
-
-    Raises:
-        TypeError: the value is neither. ValueError: the form is none.
-    """
-    if not isinstance(value, date):
-        raise TypeError(f"{value!r} is not a point in time, so it has no form {form!r}; use it as it is")
-    zone = timezone.utc if tz is None else ZoneInfo(tz)
-    if not isinstance(value, datetime):
-        if form in {"iso", "date"}:
-            return value.isoformat()
-        moment = datetime(value.year, value.month, value.day, tzinfo=zone)
-    else:
-        moment = value if value.tzinfo is None else value.astimezone(zone)
-    if form in _UNITS:
-        microseconds = _microseconds_since_1970(moment)
-        return -(-microseconds // _UNITS[form]) if up else microseconds // _UNITS[form]
-    return _as_text(_rounded_up(moment, form) if up else moment, form)
-
-
-def _as_text(moment: datetime, form: str) -> str:
-    if form in {"iso", "date"}:
-        return moment.isoformat() if form == "iso" else moment.date().isoformat()
-    if "%" not in form:
-        raise ValueError(f"form={form!r} is none; take 'iso', 'date', 'epoch', 'epoch_ms', 'epoch_us', or '%Y-%m-%d'")
-    return moment.strftime(form)
-
-
-def _rounded_up(moment: datetime, form: str) -> datetime:
-    """The next moment that the form can show; the moment itself where it can show that."""
-    text = _as_text(moment, form)
-    is_first = moment == datetime.min.replace(tzinfo=moment.tzinfo)
-    if is_first or _as_text(moment - timedelta(microseconds=1), form) != text:
-        return moment
-    return next((later for later in _next_units(moment) if _as_text(later, form) != text), moment)
-
-
-def _next_units(moment: datetime) -> Iterator[datetime]:
-    """Where the next second, minute, hour, day, month and year begin."""
-    second = moment.replace(microsecond=0)
-    yield second + timedelta(seconds=1)
-    minute = second.replace(second=0)
-    yield minute + timedelta(minutes=1)
-    hour = minute.replace(minute=0)
-    yield hour + timedelta(hours=1)
-    day = hour.replace(hour=0)
-    yield day + timedelta(days=1)
-    month = day.replace(day=1)
-    yield (month + timedelta(days=31)).replace(day=1)
-    yield month.replace(year=month.year + 1, month=1)
-
-
-def _microseconds_since_1970(moment: datetime) -> int:
-    """Exact, where `timestamp()` is a float; a naive time counts as UTC."""
-    aware = moment if moment.tzinfo is not None else moment.replace(tzinfo=timezone.utc)
-    passed = aware - datetime(1970, 1, 1, tzinfo=timezone.utc)
-    return (passed.days * 86_400 + passed.seconds) * 1_000_000 + passed.microseconds

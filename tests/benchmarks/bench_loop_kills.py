@@ -1,0 +1,39 @@
+"""What five SIGKILLs cost a loop over all flights in a real Airflow, apart from the start-up of the retries: one line.
+
+python tests/benchmarks/bench_loop_kills.py [--seed N] [--latency SECONDS]
+
+The source takes its time for a page, as one on the internet does: the loop lasts for a minute, and is played twice.
+What was done since the last write, at most a second's work, is done again after each kill, and is part of the cost.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from pathlib import Path
+from random import SystemRandom
+
+TESTS = Path(__file__).parents[1]
+sys.path[:0] = [str(TESTS.parent / "examples"), str(TESTS / "support")]
+
+from flights_runs import cost_of_kills  # noqa: E402
+from loop_runs import LOOP_DAGS  # noqa: E402
+
+from stage import Stage  # noqa: E402
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--seed", type=int, default=SystemRandom().randrange(10**6))
+    parser.add_argument("--latency", type=float, default=0.04, help="of a page, in seconds")
+    parser.add_argument("--limit", type=int, default=250, help="rows of a page")
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder, Stage(Path(folder), dags=LOOP_DAGS) as stage:
+        stage.airflow.wait_until_parsed("all_flights")
+        cost = cost_of_kills(stage, seed=arguments.seed, limit=arguments.limit, latency=arguments.latency)
+    print(f"a loop that is killed, seed {arguments.seed}, {arguments.limit} rows in {arguments.latency} s: {cost}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,173 @@
+"""A Dag for each way to loop; the task is `run`, and what it loops over is in the `conf` of the run."""
+
+from __future__ import annotations
+
+import json
+import os
+import traceback
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from airflow.sdk import DAG, BaseOperator, get_current_context, task
+from airflow.sdk.exceptions import AirflowTaskTimeout
+from diary import Diary, options  # type: ignore[import-not-found]
+
+from airflow_resume import checkpoint
+
+RETRIES: dict[str, Any] = {"retries": 8, "retry_delay": timedelta(seconds=1)}
+
+
+def go_through(diary: Any, name: str) -> int:
+    """A loop over as many numbers as the test asks for; their sum, which is kept with the position."""
+    with checkpoint(range(diary.conf["count"]), name=name, **options(diary)) as loop:
+        for element in loop:
+            diary.deliver(name, element, number=loop.element.number)
+            loop.state["sum"] = loop.state.get("sum", 0) + element
+    return int(loop.state["sum"])
+
+
+with DAG("loops", schedule=None, default_args=RETRIES):
+
+    @task(task_id="run")
+    def loops() -> list[int]:
+        diary = Diary()
+        sums = [go_through(diary, name) for name in diary.conf.get("loops", ["loop"])]
+        diary.deliver("after", "all loops")
+        return sums
+
+    loops()
+
+
+with DAG("loops_nested", schedule=None, default_args=RETRIES):
+
+    @task(task_id="run")
+    def nested() -> int:
+        diary, rows = Diary(), 0
+        with checkpoint(list("abcd"), name="tables", **options(diary)) as tables:
+            for table in tables:
+                for row in checkpoint(range(5), name="rows", within=tables):
+                    diary.deliver("rows", [table, row])
+                tables.state["rows"] = rows = tables.state.get("rows", 0) + 5
+        return rows
+
+    nested()
+
+
+with DAG("loops_map", schedule=None, default_args=RETRIES):
+
+    @task(task_id="run")
+    def mapped_over_threads() -> int:
+        diary = Diary()
+
+        def double(element: int) -> int:
+            diary.deliver("function", element)
+            return 2 * element
+
+        with checkpoint(range(diary.conf["count"]), name="loop", **options(diary)) as loop:
+            for result in loop.map(double, workers=4):
+                diary.write("result", result)
+                loop.state["sum"] = loop.state.get("sum", 0) + result
+        return int(loop.state["sum"])
+
+    mapped_over_threads()
+
+
+with DAG("loops_async", schedule=None, default_args=RETRIES):
+
+    @task(task_id="run")
+    async def on_an_event_loop() -> int:
+        diary = Diary()
+        async with checkpoint(range(diary.conf["count"]), name="loop", **options(diary)) as loop:
+            async for element in loop:
+                await diary.adeliver("loop", element, number=loop.element.number)
+                loop.state["sum"] = loop.state.get("sum", 0) + element
+        return int(loop.state["sum"])
+
+    on_an_event_loop()
+
+
+with DAG("loops_amap", schedule=None, default_args=RETRIES):
+
+    @task(task_id="run")
+    async def mapped_over_tasks() -> int:
+        diary = Diary()
+
+        async def double(element: int) -> int:
+            await diary.adeliver("function", element)
+            return 2 * element
+
+        async with checkpoint(range(diary.conf["count"]), name="loop", **options(diary)) as loop:
+            async for result in loop.amap(double, workers=4):
+                diary.write("result", result)
+                loop.state["sum"] = loop.state.get("sum", 0) + result
+        return int(loop.state["sum"])
+
+    mapped_over_tasks()
+
+
+with DAG("loops_expanded", schedule=None, default_args=RETRIES):
+
+    @task
+    def items() -> list[str]:
+        path = Path(os.environ["AIRFLOW_HOME"]) / f"{get_current_context()['run_id']}.json"
+        return list(json.loads(path.read_text()))
+
+    @task(task_id="run")
+    def expanded(item: str) -> int:
+        diary, done = Diary(), 0
+        for element in checkpoint(range(diary.conf["count"]), name="loop", **options(diary)):
+            diary.deliver("loop", element, item=item)
+            done += 1
+        return done
+
+    expanded.expand(item=items())
+
+
+class TwoLoopsAndAWait(BaseOperator):
+    """It defers between its two loops, until the test makes a file."""
+
+    def execute(self, context: Any) -> None:
+        from airflow.providers.standard.triggers.file import FileTrigger
+
+        diary = Diary()
+        go_through(diary, "before")
+        diary.write("defers", None)
+        self.defer(trigger=FileTrigger(f"{diary.path}.fire{diary.try_number}", poke_interval=0.3), method_name="go_on")
+
+    def go_on(self, context: Any, event: Any) -> int:
+        return go_through(Diary(), "behind")
+
+
+with DAG("loops_deferred", schedule=None, default_args=RETRIES):
+    TwoLoopsAndAWait(task_id="run")
+
+
+KEYS = [f"key-{number}" for number in range(5)]
+
+
+def functions_in(error: BaseException) -> Iterator[str]:
+    for frame, _ in traceback.walk_tb(error.__traceback__):
+        yield f"{frame.f_globals.get('__name__')}.{frame.f_code.co_name}"
+
+
+with DAG("loops_short", schedule=None, default_args=RETRIES):
+
+    @task(task_id="run", execution_timeout=timedelta(seconds=2))
+    def short(task_state_store: Any = None) -> None:
+        """Nearly all its time is spent in store calls, so that is where the time-out comes."""
+        diary = Diary()
+        for key in KEYS:
+            task_state_store.set(key, f"that of {key}")
+        try:
+            for element in checkpoint(range(10**6), name="loop", durability="sync"):
+                diary.write("loop", element)
+                if diary.try_number > diary.conf["timeouts"]:
+                    break
+        except AirflowTaskTimeout as error:
+            read = {key: task_state_store.get(key) for key in KEYS * 2}
+            diary.write("interrupted", list(functions_in(error)), read=read)
+            raise
+
+    short()

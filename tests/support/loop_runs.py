@@ -1,0 +1,124 @@
+"""Runs of the Dags in `loop_dags`, and what was delivered by their loops, by what their bodies wrote down."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from task_runs import TaskRun
+
+Json = Any
+LOOP_DAGS = Path(__file__).with_name("loop_dags")
+
+
+@dataclass(frozen=True)
+class Line:
+    """Of the diary: an element that was delivered."""
+
+    element: Json
+    try_number: int
+    at: float
+    more: dict[str, Json]
+
+
+@dataclass(frozen=True)
+class Delivered:
+    """What one loop delivered: a list of elements for each attempt that came to it."""
+
+    attempts: list[list[Json]]
+
+    def overlaps(self, source: Sequence[Json]) -> list[int]:
+        """For each attempt after the first, how many elements it was given again.
+
+        Each attempt must have been given a part of the source in its order, and nothing may be missing between two.
+        """
+        spans = [self._span(attempt, source) for attempt in self.attempts]
+        for (_, end), (start, _) in pairwise(spans):
+            assert start <= end, f"elements {end} to {start} were skipped"
+        assert (spans[0][0], spans[-1][1]) == (0, len(source)), spans
+        return [end - start for (_, end), (start, _) in pairwise(spans)]
+
+    @staticmethod
+    def _span(attempt: list[Json], source: Sequence[Json]) -> tuple[int, int]:
+        start = source.index(attempt[0])
+        end = start + len(attempt)
+        assert attempt == list(source[start:end]), f"not in order: {attempt}"
+        return start, end
+
+
+@dataclass(frozen=True)
+class LoopRun(TaskRun):
+    """A run of one of the Dags."""
+
+    @property
+    def diary(self) -> Path:
+        index = self.map_index if self.map_index >= 0 else ""
+        return self.stage.airflow.database.with_name(f"{self.run_id}.diary{index}")
+
+    def lines(self, loop: str = "loop") -> list[Line]:
+        found = map(json.loads, self._text().splitlines())
+        return [
+            Line(element=each.pop("element"), try_number=each.pop("try"), at=each.pop("at"), more=each)
+            for each in found
+            if each["loop"] == loop
+        ]
+
+    def _text(self) -> str:
+        """The lines that are complete."""
+        text = self.diary.read_text() if self.diary.exists() else ""
+        return text[: text.rfind("\n") + 1]
+
+    def attempts(self, loop: str = "loop") -> list[list[Line]]:
+        """The lines of each attempt that came to the loop."""
+        found: dict[int, list[Line]] = {}
+        for line in self.lines(loop):
+            found.setdefault(line.try_number, []).append(line)
+        return list(found.values())
+
+    def delivered(self, loop: str = "loop") -> Delivered:
+        return Delivered([[line.element for line in attempt] for attempt in self.attempts(loop)])
+
+    def elements(self, loop: str = "loop") -> list[Json]:
+        return [line.element for line in self.lines(loop)]
+
+    def committed(self, loop: str = "loop") -> int:
+        """How many elements the record counts."""
+        record = self.state_store().get(f"resume.loop.{loop}")
+        return 0 if record is None else int(record["n"])
+
+    # --- what is waited for and done --------------------------------------------------------------------------
+
+    def until_held(self, number: int = 0) -> None:
+        """Wait until an attempt stays at a hold of the conf."""
+        held = self._beside(f"held{number}")
+        self.until(lambda: held.exists() or self._has_ended(), f"hold {number} is reached")
+        assert held.exists(), f"hold {number} was not reached, and the run has ended"
+
+    def _has_ended(self) -> bool:
+        return self.stage.airflow.run_state(self.dag_id, self.run_id) in {"success", "failed"}
+
+    def let_go(self, number: int = 0) -> None:
+        self._beside(f"go{number}").touch()
+
+    def let_trigger_fire(self, number: int) -> None:
+        """That of a try."""
+        self._beside(f"fire{number}").touch()
+
+    def kill_at(self, number: int, *, loop: str = "loop") -> int:
+        """Kill -9 the task when it has reached a hold; how many elements were committed."""
+        self.until_held(number)
+        committed = self.committed(loop)
+        self.process.kill()
+        return committed
+
+    def defer_once(self, number: int) -> None:
+        """Wait until a try is deferred, and let it go on."""
+        self.until_deferred(number)
+        self.let_trigger_fire(number)
+
+    def _beside(self, name: str) -> Path:
+        return self.diary.with_name(f"{self.diary.name}.{name}")

@@ -1,0 +1,163 @@
+"""Every snippet of docs/watermarks.md is run, and its tables name what there is."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+import pytest
+from airflow.sdk import Asset
+
+from airflow_resume import errors
+from airflow_resume.testing import TaskAttempt, World, task_context
+from airflow_resume.watermarks.commit import Outcome
+
+PAGE = (Path(__file__).parents[2] / "docs" / "watermarks.md").read_text()
+SNIPPETS = dict(re.findall(r"<!-- snippet: (\w+) -->\n```python\n(.*?)```", PAGE, re.DOTALL))
+FIRST = datetime(2026, 1, 1, tzinfo=timezone.utc)
+
+
+class Source:
+    """What the page reads from and writes to."""
+
+    def __init__(self) -> None:
+        self.rows: list[dict[str, Any]] = []
+        self.saved: list[Any] = []
+        self.token = 0
+
+    def query(self, _text: str, _parameters: Any) -> list[dict[str, Any]]:
+        return self.rows
+
+    def save(self, rows: Any) -> None:
+        self.saved += list(rows)
+
+    def note(self, *what: Any, **_: Any) -> None:
+        self.saved.append(what)
+
+    def read_feed(self, after: str) -> tuple[list[str], str]:
+        self.token += 1
+        return [f"after {after}"], f"token {self.token}"
+
+    def fetch_readings(self, since: str, until: str) -> list[dict[str, Any]]:
+        assert since < until
+        return self.rows
+
+
+@pytest.fixture
+def source() -> Source:
+    return Source()
+
+
+@pytest.fixture
+def page(source: Source) -> dict[str, Any]:
+    """The names that the snippets make."""
+    names: dict[str, Any] = {
+        "__name__": "page",
+        "query": source.query,
+        "save": source.save,
+        "replace": source.note,
+        "load_report": source.note,
+        "copy": source.note,
+        "sum_up": source.note,
+        "write_file": source.note,
+        "move_file": source.note,
+        "read_feed": source.read_feed,
+        "fetch_readings": source.fetch_readings,
+    }
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for snippet in SNIPPETS.values():
+            exec(snippet, names)  # noqa: S102  our own page
+    return names
+
+
+def attempt_of(name: str, **options: Any) -> TaskAttempt:
+    return task_context(assets=[Asset(name)], **options)
+
+
+def run(page: dict[str, Any], function: str, asset: str, world: World | None = None, **arguments: Any) -> TaskAttempt:
+    attempt = attempt_of(asset, world=World() if world is None else world)
+    with attempt:
+        page[function].function(**arguments)
+    return attempt
+
+
+def test_there_are_no_python_blocks_that_are_not_run() -> None:
+    assert PAGE.count("```python") == len(SNIPPETS) == 10
+
+
+def test_the_window(page: dict[str, Any], source: Source) -> None:
+    attempt = run(page, "load", "orders")
+    mark: Any = attempt.asset_stores[Asset("orders")].get("resume.watermark.watermark")
+    assert mark["at"] > (datetime.now(tz=timezone.utc) - timedelta(minutes=3)).isoformat()
+    assert source.saved[0][0] == FIRST
+
+
+def test_days(page: dict[str, Any], source: Source) -> None:
+    run(page, "load_days", "reports")
+    assert source.saved[0] == (FIRST.date(),)
+    assert len(source.saved) == (datetime.now(tz=timezone.utc).date() - timedelta(days=1) - FIRST.date()).days
+
+
+def test_ids(page: dict[str, Any], source: Source) -> None:
+    world = World()
+    source.rows = [{"id": 3}, {"id": 5}]
+    attempt = run(page, "load_events", "events", world)
+    assert attempt.asset_stores[Asset("events")].values["resume.watermark.watermark"]["at"] == "5"  # type: ignore[index, call-overload]
+    assert source.saved == source.rows
+
+
+def test_what_was_seen(page: dict[str, Any], source: Source) -> None:
+    source.rows = [{"id": 1, "measured_at": FIRST + timedelta(hours=1)}]
+    attempt = run(page, "load_readings", "readings")
+    mark: Any = attempt.asset_stores[Asset("readings")].get("resume.watermark.watermark")
+    assert mark["at"] == (FIRST + timedelta(hours=1)).isoformat()
+
+
+def test_several_columns(page: dict[str, Any], source: Source) -> None:
+    source.rows = [{"id": 1, "changed_at": FIRST}, {"id": 2, "changed_at": FIRST}]
+    attempt = run(page, "load_changes", "changes")
+    mark: Any = attempt.asset_stores[Asset("changes")].get("resume.watermark.watermark")
+    assert mark["at"] == [FIRST.isoformat(), "2"]
+
+
+def test_tokens(page: dict[str, Any], source: Source) -> None:
+    attempt = run(page, "load_feed", "feed")
+    mark: Any = attempt.asset_stores[Asset("feed")].get("resume.watermark.watermark")
+    assert (mark["at"], source.saved) == ("token 1", ["after start"])
+
+
+def test_partitions(page: dict[str, Any], source: Source) -> None:
+    attempt = run(page, "load_table", "tables", table="orders")
+    assert list(attempt.asset_stores[Asset("tables")].values) == ["resume.watermark.watermark.%22orders%22"]
+    assert source.saved[0][0] == "orders"
+
+
+def test_over_several_tasks_and_for_consumers(page: dict[str, Any], source: Source) -> None:
+    attempt = attempt_of("orders")
+    with attempt:
+        token = page["extract"].function()
+        page["publish"].function(token)
+    mark: Any = attempt.asset_stores[Asset("orders")].get("resume.watermark.watermark")
+    assert mark["at"] == token["new"]
+    assert len(source.saved) == 2
+
+
+def test_the_mixin(page: dict[str, Any], source: Source) -> None:
+    operator = page["LoadOrders"](task_id="load")
+    assert [asset.name for asset in operator.inlets] == [asset.name for asset in operator.outlets] == ["orders"]
+    assert operator.max_active_tis_per_dag == 1
+    with attempt_of("orders") as attempt:
+        operator.execute(attempt.context)
+    assert source.saved[0][0] == FIRST
+
+
+def test_every_error_and_outcome_is_on_the_page() -> None:
+    for name, kind in vars(errors).items():
+        if isinstance(kind, type) and issubclass(kind, errors.WatermarkError) and kind is not errors.WatermarkError:
+            assert f"`{name}`" in PAGE
+    for outcome in set(Outcome) - {Outcome.JUMPED, Outcome.REFUSED, Outcome.EMPTY}:
+        assert f"`{outcome.value}`" in PAGE

@@ -1,0 +1,135 @@
+from __future__ import annotations
+
+import asyncio
+import warnings
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from airflow.sdk import DAG, Asset, BaseOperator
+
+from airflow_resume import watermark
+from airflow_resume.errors import UnreadableRecordError, WatermarkChangedError, WatermarkWarning
+from airflow_resume.watermarks import AsyncWatermark, Cursor, Outcome
+from airflow_resume.watermarks.checks import remarks_on
+from airflow_resume_mixins import WatermarkMixin
+
+ORDERS, OTHER = Asset("orders"), Asset("other")
+orders = watermark(ORDERS, initial="2026-01-01T00:00:00Z", delay=timedelta(0))
+
+
+# --- the task around a watermark ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "partitioned", "words"),
+    [
+        ({"inlets": [ORDERS], "outlets": [ORDERS], "max_active_tis_per_dag": 1}, False, []),
+        ({"inlets": [ORDERS], "outlets": [ORDERS]}, False, ["Two runs may load"]),
+        ({"inlets": [ORDERS], "outlets": [ORDERS]}, True, []),
+        ({"inlets": [Asset.ref(name="orders")], "outlets": [ORDERS]}, True, []),
+        ({"outlets": [ORDERS]}, True, ["not among the task's inlets"]),
+        ({"inlets": [ORDERS], "outlets": [OTHER]}, True, ["not among the task's outlets"]),
+    ],
+)
+def test_what_the_task_lacks_is_said(options: dict[str, Any], partitioned: bool, words: list[str]) -> None:  # noqa: FBT001
+    remarks = remarks_on(BaseOperator(task_id="t", **options), ORDERS, is_partitioned=partitioned)
+    assert len(remarks) == len(words)
+    assert all(word in remark for word, remark in zip(words, remarks, strict=True))
+
+
+def test_one_run_at_a_time_is_a_cap_too() -> None:
+    with DAG("d", max_active_runs=1, schedule=None):
+        task = BaseOperator(task_id="t", inlets=[ORDERS], outlets=[ORDERS])
+    assert remarks_on(task, ORDERS, is_partitioned=False) == []
+    assert remarks_on(None, ORDERS, is_partitioned=False) == []
+
+
+def test_a_time_without_a_delay_is_warned_of_when_the_file_is_read() -> None:
+    with pytest.warns(WatermarkWarning, match=r"delay=timedelta\(0\) if it cannot happen") as warned:
+        watermark(ORDERS, initial="2026-01-01T00:00:00Z")
+    assert warned[0].filename == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        watermark(ORDERS, initial=0)
+        watermark(ORDERS, initial="2026-01-01T00:00:00Z", advance="observed")
+
+
+class LoadOrders(WatermarkMixin, BaseOperator):
+    watermark = orders
+
+    def execute_window(self, context: Any, window: Any) -> Any:
+        return (context, window)
+
+
+def test_the_mixin_declares_what_the_watermark_needs_beside_what_is_declared() -> None:
+    task = LoadOrders(task_id="t", outlets=[OTHER], max_active_tis_per_dag=2)
+    assert (task.inlets, task.outlets, task.max_active_tis_per_dag) == ([ORDERS], [ORDERS, OTHER], 2)
+
+
+def test_an_operator_without_a_watermark_is_refused_when_it_is_made() -> None:
+    class Without(WatermarkMixin, BaseOperator):
+        def execute_window(self, context: Any, window: Any) -> Any:
+            raise NotImplementedError
+
+    with pytest.raises(TypeError, match="Without needs `watermark = watermark"):
+        Without(task_id="t")
+
+
+# --- event triggers -------------------------------------------------------------------------------------------
+
+
+class AsyncDict:
+    """The asset's state, as a trigger has it."""
+
+    def __init__(self) -> None:
+        self.values: dict[str, Any] = {}
+
+    async def aget(self, key: str, default: Any = None) -> Any:
+        return self.values.get(key, default)
+
+    async def aset(self, key: str, value: Any) -> None:
+        self.values[key] = value
+
+
+KEY = "resume.watermark.watermark"
+
+
+def test_a_trigger_goes_on_where_it_was_and_never_back() -> None:
+    async def run() -> None:
+        store = AsyncDict()
+        mark = AsyncWatermark[int](store, initial=0)
+        assert await mark.at() == 0
+        assert await mark.advance(5) is Outcome.ADVANCED
+        assert await mark.advance(3) is Outcome.NOOP
+        again = AsyncWatermark[int](store, initial=0)
+        assert await again.at() == 5
+        assert (store.values[KEY]["at"], store.values[KEY]["rev"]) == ("5", 1)
+
+    asyncio.run(run())
+
+
+def test_a_trigger_notices_that_the_mark_was_set() -> None:
+    async def run() -> None:
+        store = AsyncDict()
+        mark = AsyncWatermark[int](store, initial=0)
+        assert await mark.advance(5) is Outcome.ADVANCED
+        store.values[KEY] = 2
+        assert await mark.advance(7) is Outcome.FENCED
+        assert await mark.at() == 2
+        assert await mark.advance(7) is Outcome.ADVANCED
+
+    asyncio.run(run())
+
+
+def test_a_mark_that_a_trigger_cannot_use_is_named() -> None:
+    async def run(value: Any, **options: Any) -> Any:
+        store = AsyncDict()
+        store.values[KEY] = value
+        return await AsyncWatermark[Any](store, **options).at()
+
+    with pytest.raises(UnreadableRecordError, match="neither a mark nor a value"):
+        asyncio.run(run("soon", initial=0))
+    record = {"v": 1, "key": KEY, "type": "int", "definition": {"type": "int"}, "at": "5", "epoch": "e"}
+    with pytest.raises(WatermarkChangedError, match="another name"):
+        asyncio.run(run(record, initial="a", cursor=Cursor.text()))

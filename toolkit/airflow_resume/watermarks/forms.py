@@ -1,0 +1,69 @@
+"""Points in time and days as another system wants them: text, or seconds since 1970."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import date, datetime, timedelta, timezone
+from zoneinfo import ZoneInfo
+
+_UNITS = {"epoch": 1_000_000, "epoch_ms": 1_000, "epoch_us": 1}
+
+
+def formatted(value: object, form: str, tz: str | None, *, up: bool = False) -> str | int:
+    """A point in time or a date in another system's form; what the form has no room for is rounded down, or up.
+
+    Raises:
+        TypeError: the value is neither. ValueError: the form is none.
+    """
+    if not isinstance(value, date):
+        raise TypeError(f"{value!r} is not a point in time, so it has no form {form!r}; use it as it is")
+    zone = timezone.utc if tz is None else ZoneInfo(tz)
+    if not isinstance(value, datetime):
+        if form in {"iso", "date"}:
+            return value.isoformat()
+        moment = datetime(value.year, value.month, value.day, tzinfo=zone)
+    else:
+        moment = value if value.tzinfo is None else value.astimezone(zone)
+    if form in _UNITS:
+        microseconds = _microseconds_since_1970(moment)
+        return -(-microseconds // _UNITS[form]) if up else microseconds // _UNITS[form]
+    return _as_text(_rounded_up(moment, form) if up else moment, form)
+
+
+def _as_text(moment: datetime, form: str) -> str:
+    if form in {"iso", "date"}:
+        return moment.isoformat() if form == "iso" else moment.date().isoformat()
+    if "%" not in form:
+        raise ValueError(f"form={form!r} is none; take 'iso', 'date', 'epoch', 'epoch_ms', 'epoch_us', or '%Y-%m-%d'")
+    return moment.strftime(form)
+
+
+def _rounded_up(moment: datetime, form: str) -> datetime:
+    """The next moment that the form can show; the moment itself where it can show that."""
+    text = _as_text(moment, form)
+    is_first = moment.replace(tzinfo=None) == datetime.min  # noqa: DTZ901  both have no zone
+    if is_first or _as_text(moment - timedelta(microseconds=1), form) != text:
+        return moment
+    return next((later for later in _next_units(moment) if _as_text(later, form) != text), moment)
+
+
+def _next_units(moment: datetime) -> Iterator[datetime]:
+    """Where the next second, minute, hour, day, month and year begin."""
+    second = moment.replace(microsecond=0)
+    yield second + timedelta(seconds=1)
+    minute = second.replace(second=0)
+    yield minute + timedelta(minutes=1)
+    hour = minute.replace(minute=0)
+    yield hour + timedelta(hours=1)
+    day = hour.replace(hour=0)
+    yield day + timedelta(days=1)
+    month = day.replace(day=1)
+    yield (month + timedelta(days=31)).replace(day=1)
+    yield month.replace(year=month.year + 1, month=1)
+
+
+def _microseconds_since_1970(moment: datetime) -> int:
+    """Exact, where `timestamp()` is a float; a naive time counts as UTC."""
+    aware = moment if moment.tzinfo is not None else moment.replace(tzinfo=timezone.utc)
+    passed = aware - datetime(1970, 1, 1, tzinfo=timezone.utc)
+    return (passed.days * 86_400 + passed.seconds) * 1_000_000 + passed.microseconds

@@ -1,0 +1,115 @@
+"""A mark for event triggers, which run on the triggerer's event loop and have no task."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+
+from airflow_resume import values
+from airflow_resume.attempt import Attempt
+from airflow_resume.errors import WatermarkChangedError
+from airflow_resume.record import Slot
+from airflow_resume.store import MemoryStore
+from airflow_resume.watermarks.commit import Loaded, Outcome, decide_commit
+from airflow_resume.watermarks.cursor import CursorType, infer_cursor
+from airflow_resume.watermarks.marks import MarkCodec
+from airflow_resume.watermarks.record import MARK_PREFIX, MarkRecord
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
+
+T = TypeVar("T")
+
+
+class AsyncStore(Protocol):
+    """The asset's state, as a trigger has it: `self.asset_state_store`."""
+
+    async def aget(self, key: str, default: JsonValue = None) -> JsonValue:
+        """The value, or `default` when there is none."""
+        ...
+
+    async def aset(self, key: str, value: JsonValue) -> None:
+        """Write the value."""
+        ...
+
+
+class AsyncWatermark(Generic[T]):
+    """How far a trigger has looked: read it when the trigger starts, and move it behind every event that was fired.
+
+        mark = AsyncWatermark(self.asset_state_store, initial=0)
+        at = await mark.at()
+        while True:
+            for message in await queue.read(after=at):
+                yield TriggerEvent(message)
+                at = message.offset
+                await mark.advance(at)
+
+    Fire first, and move then: a triggerer that dies in between fires the event again. The record is that of a
+    `watermark` of the same name, so a task may go on from it.
+
+    Args:
+        store: of the asset; `asset_state_store[asset]` where the trigger watches several.
+        initial: where to begin the first time.
+        name: of the mark; an asset may have several.
+        cursor: the type of its values; by default what `initial` is.
+
+    Raises:
+        InvalidKeyError, CursorTypeError: for arguments that cannot work, at once.
+    """
+
+    def __init__(
+        self, store: AsyncStore, *, initial: object, name: str = "watermark", cursor: CursorType[T] | None = None
+    ) -> None:
+        self._store = store
+        self._cursor: CursorType[Any] = infer_cursor(initial) if cursor is None else cursor
+        self._initial = self._cursor.parse(initial, what="initial")
+        self._key = values.make_key(MARK_PREFIX, name)
+        self._codec = MarkCodec[Any](key=self._key, cursor=self._cursor)
+        self._known: MarkRecord | None = None
+
+    async def at(self) -> T:
+        """Where the mark stands: everything before it has been fired.
+
+        Raises:
+            UnreadableRecordError, WatermarkChangedError: the mark cannot be used.
+        """
+        stored = await self._store.aget(self._key)
+        if isinstance(stored, dict):
+            record = self._decoded(stored)
+        else:  # missing, or a bare value that a person typed
+            is_new = stored is None
+            at = self._initial if is_new else self._codec.typed(stored)
+            record = self._codec.made(at, pending="initial" if is_new else "rewind")
+            await self._store.aset(self._key, record.to_json())
+        self._known = record
+        return self._codec.parsed(record).at  # type: ignore[no-any-return]
+
+    async def advance(self, to: object) -> Outcome:
+        """Everything before `to` has been fired. A mark that stands there or beyond stays.
+
+        Returns:
+            `Outcome.FENCED` when somebody has set the mark since `at()`: ask it again, and go on from there.
+        """
+        new = self._cursor.parse(to, what="advance()")
+        if self._known is None:
+            await self.at()
+        known, found = self._known, await self._store.aget(self._key)
+        if known is None or not isinstance(found, dict):
+            return Outcome.FENCED
+        stored = self._decoded(found)
+        # A trigger watches alone and sees all that comes, so there is never a gap before it.
+        start = self._codec.parsed(stored).at
+        loaded = Loaded(start=start, new=new, epoch=known.epoch, base_rev=stored.rev)
+        outcome, mark = decide_commit(self._codec.parsed(stored), loaded, ordered=self._cursor.is_ordered)
+        if mark is not None:
+            self._known = self._codec.moved(stored, mark, Attempt())
+            await self._store.aset(self._key, self._known.to_json())
+        return outcome
+
+    def _decoded(self, stored: JsonValue) -> MarkRecord:
+        record = Slot(MemoryStore(), self._key, MarkRecord).decode(stored)
+        if record.definition not in ({}, self._cursor.definition()) or record.type != self._cursor.type:
+            raise WatermarkChangedError(
+                f"{self._key!r} is a mark of {record.definition or record.type!r}, and this one is of"
+                f" {self._cursor.definition()!r}; give it another name."
+            )
+        return record
