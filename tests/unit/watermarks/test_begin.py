@@ -386,3 +386,27 @@ def test_a_slice_costs_five_calls() -> None:
     for _ in window.split(5):
         pass
     assert calls(first) == COMMIT * 3
+
+
+def test_a_write_that_another_run_overwrote_is_merged_with_what_that_one_wrote() -> None:
+    first, mark = a_try(), numbers(Counter(10))
+    window = mark.begin(first.context)
+    store = first.asset_stores[NUMBERS]
+    set_value = store.set
+    further = {**marks(first)[MARK], "at": "15", "rev": 7}
+
+    def overwritten(key: str, value: Any) -> None:
+        set_value(key, value)
+        set_value(key, further)
+
+    store.set = overwritten  # type: ignore[method-assign]
+    assert mark.commit(first.context, window) is Outcome.NOOP
+    assert marks(first)[MARK] == further
+
+
+def test_a_window_behind_a_gap_does_not_end_a_reload() -> None:
+    first, mark = a_try(), numbers(Counter(20))
+    first.context["dag_run"].conf = {"watermark": {"watermark": {"from": 5, "to": 9, "commit": True}}}
+    load(first, mark)
+    assert marks(first)[MARK]["islands"] == [["5", "9"]]
+    assert mark.begin(first.next_run().context).is_initial
