@@ -217,7 +217,7 @@ class NullCursorError(WatermarkError, ValueError, AirflowFailException):
     """A row has no cursor value, so it lies in no window."""
 
 
-class FutureRowError(WatermarkError, ValueError):
+class FutureRowError(WatermarkError, ValueError, AirflowFailException):
     """A row lies behind the end of the window."""
 
 

@@ -365,10 +365,11 @@ def test_a_run_makes_eight_calls_of_the_stores_and_an_idle_one_two() -> None:
 
 
 def test_a_retry_asks_for_the_task_state_alone_and_a_replay_does_not_write_the_mark() -> None:
-    before, clock = a_try(), Counter(5)
+    first, clock = a_try(), Counter(5)
     mark = numbers(clock)
-    load(before, mark)
-    first, clock.number = before.next_run(), 10
+    load(first, mark)
+    clock.number = 10
+    first = first.next_run()
     break_down(first, mark)
     calls(first)
     second = first.retry()
@@ -378,14 +379,6 @@ def test_a_retry_asks_for_the_task_state_alone_and_a_replay_does_not_write_the_m
     assert calls(first) == ["T get", "T set", "T set", "A get", "T set"]
 
 
-def test_a_retry_of_a_window_from_a_mark_that_was_set_asks_whether_something_was_loaded_since() -> None:
-    first, mark = a_try(), numbers(Counter(10))
-    break_down(first, mark)
-    calls(first)
-    load(first.retry(), mark)
-    assert calls(first) == ["T get", "A get", "T set", *COMMIT]
-
-
 def test_a_slice_costs_five_calls() -> None:
     first, mark = a_try(), numbers(Counter(20))
     window = mark.begin(first.context)
@@ -393,3 +386,27 @@ def test_a_slice_costs_five_calls() -> None:
     for _ in window.split(5):
         pass
     assert calls(first) == COMMIT * 3
+
+
+def test_a_write_that_another_run_overwrote_is_merged_with_what_that_one_wrote() -> None:
+    first, mark = a_try(), numbers(Counter(10))
+    window = mark.begin(first.context)
+    store = first.asset_stores[NUMBERS]
+    set_value = store.set
+    further = {**marks(first)[MARK], "at": "15", "rev": 7}
+
+    def overwritten(key: str, value: Any) -> None:
+        set_value(key, value)
+        set_value(key, further)
+
+    store.set = overwritten  # type: ignore[method-assign]
+    assert mark.commit(first.context, window) is Outcome.NOOP
+    assert marks(first)[MARK] == further
+
+
+def test_a_window_behind_a_gap_does_not_end_a_reload() -> None:
+    first, mark = a_try(), numbers(Counter(20))
+    first.context["dag_run"].conf = {"watermark": {"watermark": {"from": 5, "to": 9, "commit": True}}}
+    load(first, mark)
+    assert marks(first)[MARK]["islands"] == [["5", "9"]]
+    assert mark.begin(first.next_run().context).is_initial

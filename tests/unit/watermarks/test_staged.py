@@ -10,7 +10,7 @@ from airflow.sdk.exceptions import AirflowFailException
 from numbered import MARK, NUMBERS, WINDOW, Counter, a_try, load, marks, numbers, rows, stands, track
 
 from airflow_resume import watermark
-from airflow_resume.errors import NothingReadError, StageTokenError, SupersededError, WatermarkError
+from airflow_resume.errors import NothingReadError, StageTokenError, SupersededError
 from airflow_resume.testing import TaskAttempt, World, task_context
 from airflow_resume.watermarks import Cursor, Outcome
 
@@ -81,9 +81,14 @@ def test_what_is_not_read_is_not_staged() -> None:
         staged(a_try(), numbers(), lambda window: next(window.track(rows(1, 2), "n")))
 
 
-def test_nothing_new_is_nothing_to_stage() -> None:
-    with pytest.raises(WatermarkError, match=r"window\.empty"):
-        staged(a_try(), numbers(Counter(0)))
+@pytest.mark.parametrize("advance", ["window", "observed", "explicit"])
+def test_nothing_new_is_staged_and_nothing_is_committed(advance: Any) -> None:
+    loading, committing = two_tasks()
+    mark = numbers(Counter(0), advance=advance)
+    token = staged(loading, mark)
+    before = marks(loading)
+    assert mark.commit(committing.context, token) is Outcome.EMPTY
+    assert (marks(loading), WINDOW in committing.task_store.values) == (before, False)
 
 
 def test_a_sample_and_an_isolated_window_are_staged_and_move_nothing() -> None:

@@ -98,7 +98,12 @@ class Options(Generic[T]):
     @property
     def has_ceiling(self) -> bool:
         """Whether it is known where a window must end."""
-        return self.clock is not None or self.cursor.has_clock
+        return self.clock is not None or (self.cursor.has_clock and not self._is_naive)
+
+    @property
+    def _is_naive(self) -> bool:
+        """Times without a zone: no clock of ours says what time it is there."""
+        return self.cursor.definition().get("tz", "") is None
 
     def ceiling(self) -> T | None:
         """What lies at it or beyond may still change."""

@@ -12,7 +12,6 @@ from airflow_resume.errors import (
     PartitionNeededError,
     WatermarkChangedError,
     WatermarkConflictError,
-    WatermarkError,
     WatermarkGapError,
 )
 from airflow_resume.record import Slot
@@ -199,6 +198,8 @@ class WindowRun(Generic[T]):
     def commit_staged(self, staged: object) -> Outcome:
         """Move the mark over a window that an earlier task of the run loaded."""
         token = StageToken.read(staged, key=self._mark_key, scope=self._attempt.scope)
+        if token.is_of_nothing:
+            return Outcome.EMPTY
         record = WindowRecord(
             key=self._slot.key,
             start=token.start,
@@ -272,14 +273,15 @@ class WindowRun(Generic[T]):
             ask(self._slot.store, lambda: note_with_task(self.context, self._mark_key, at, utc_now()))
 
     def _token(self, window: Window[T], reached: T | None) -> StageToken:
-        record = window.record
-        if record is None:
-            raise WatermarkError("Nothing is new, so there is nothing to stage; see window.empty")
+        record, scope = window.record, self._attempt.scope
+        if record is None:  # nothing is new, and nothing to commit
+            at = self._cursor.dump(self._cursor.parse(window.start, what="the window's start"))
+            return StageToken.of_nothing(key=self._mark_key, partition=self.partition, scope=scope, at=at)
         return StageToken(
             key=self._mark_key,
             partition=self.partition,
-            dag_id=self._attempt.scope.dag_id,
-            run_id=self._attempt.scope.run_id,
+            dag_id=scope.dag_id,
+            run_id=scope.run_id,
             start=record.start,
             end=record.end,
             new=None if reached is None else self._cursor.dump(reached),

@@ -40,6 +40,18 @@ class StageToken(BaseModel):
     ties: tuple[str, ...] | None = None
 
     @classmethod
+    def of_nothing(cls, *, key: str, partition: JsonValue, scope: Scope, at: JsonValue) -> StageToken:
+        """The token of an empty window, so that a last task need not ask whether there was one."""
+        return cls(
+            key=key, partition=partition, dag_id=scope.dag_id, run_id=scope.run_id, start=at, epoch="", base_rev=0
+        )
+
+    @property
+    def is_of_nothing(self) -> bool:
+        """Whether nothing was new."""
+        return not self.epoch
+
+    @classmethod
     def read(cls, token: object, *, key: str, scope: Scope) -> StageToken:
         """The token, if it is one of this mark and run.
 

@@ -274,7 +274,7 @@ class Window(Generic[T]):
 
         Raises:
             NothingReadError: the body has not read what the mark would move over.
-            WatermarkError: there is nothing to stage.
+            WatermarkError: of a slice.
         """
         self.check_read()
         if self._stage is None:
@@ -341,7 +341,7 @@ class Window(Generic[T]):
         Raises:
             NothingReadError: it has not.
         """
-        if self._sampled:
+        if self._sampled or self.empty:
             return
         if self._open_reads and self._told is None:
             raise NothingReadError(
