@@ -1,0 +1,229 @@
+"""The database behind a backend: connections of this process, its tables, and calls that are made again.
+
+Processes are forked, and two must not share a connection. So there is an engine for each process, made when it is
+first needed, and the one that a child inherited is neither used nor closed in it: closing would say good-bye to the
+server on the parent's behalf. SQLite does not even bear that a child inherits an open file, so that is closed before.
+Threads of a process take turns on its one connection.
+
+A call that fails for a passing reason (a deadlock, a lock, a lost connection) is made again, its commit included,
+until the patience is over. Any other error gets one of our names.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from threading import RLock
+from typing import TYPE_CHECKING, NoReturn, TypeVar
+from weakref import WeakSet
+
+from sqlalchemy import URL, Connection, Engine, create_engine
+from sqlalchemy.exc import DBAPIError, IntegrityError, NoSuchModuleError
+from sqlalchemy.exc import TimeoutError as PoolTimeoutError
+from tenacity import Retrying, retry_if_exception, wait_random_exponential
+
+from airflow_resume.backends.dialects import Dialect, Trouble, read_url
+from airflow_resume.backends.schema import migrate, read_store_id
+from airflow_resume.errors import (
+    InvalidStoreUrlError,
+    InvalidValueError,
+    MissingDriverError,
+    ReadOnlyStoreError,
+    StoreFullError,
+    StoreRefusedError,
+    StoreUnavailableError,
+)
+
+if TYPE_CHECKING:
+    from tenacity import RetryCallState
+
+T = TypeVar("T")
+
+PATIENCE_SECONDS = 30.0
+"""How long a call is made again."""
+FIRST_WAIT, LONGEST_WAIT = 0.02, 2.0
+
+
+def _wait(seconds: float) -> None:
+    time.sleep(seconds)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Opened:
+    """A database whose tables are as we need them."""
+
+    engine: Engine
+    alone: Engine
+    """The same connections, each statement for itself."""
+    store_id: str
+    packet_limit: int | None
+
+
+_databases: WeakSet[Database] = WeakSet()
+
+
+def _tell_all(step: Callable[[Database], None]) -> None:
+    for database in list(_databases):
+        step(database)
+
+
+class Database:
+    """A database by its URL. Nothing is opened before it is needed."""
+
+    def __init__(
+        self, url: str | URL, *, patience: float = PATIENCE_SECONDS, sleep: Callable[[float], None] = _wait
+    ) -> None:
+        self.url, self.dialect = read_url(url)
+        self._patience = patience
+        self._sleep = sleep
+        self._engines: dict[int, Engine] = {}
+        self._opened: dict[int, Opened] = {}
+        self._turn = RLock()
+        _databases.add(self)
+
+    def alone(self, work: Callable[[Connection], T]) -> T:
+        """What one statement gives.
+
+        Raises:
+            StoreUnavailableError: it failed for passing reasons for longer than the patience.
+            IntegrityError: the row is there already.
+            BackendError, StoreRefusedError, InvalidValueError: it cannot succeed.
+        """
+        return self._persist(lambda: self._in_turn(self._open().alone, work))
+
+    def transaction(self, work: Callable[[Connection], T]) -> T:
+        """What several statements give, all of them or none. It raises as `alone` does."""
+        return self._persist(lambda: self._in_turn(self._open().engine, work))
+
+    def opened(self) -> Opened:
+        """The database of this process, opened. It raises as `alone` does."""
+        return self._persist(self._open)
+
+    def close(self) -> None:
+        """Close the connection of this process. It may be used again afterwards."""
+        with self._turn:
+            engine = self._engines.get(os.getpid())
+            if engine is not None:
+                engine.dispose()
+
+    def before_fork(self) -> None:
+        """Wait for the end of a call in another thread, and let no other begin."""
+        if self.dialect.closes_before_fork(self.url):
+            self._turn.acquire()
+            self.close()
+
+    def after_fork_in_parent(self) -> None:
+        """Let calls begin."""
+        if self.dialect.closes_before_fork(self.url):
+            self._turn.release()
+
+    def after_fork_in_child(self) -> None:
+        """Nobody has the turn: the other threads are not here."""
+        self._turn = RLock()
+
+    def _open(self) -> Opened:
+        found = self._opened.get(os.getpid())
+        return self._opened.setdefault(os.getpid(), self._prepare(self._engine())) if found is None else found
+
+    def _engine(self) -> Engine:
+        """That of this process. No lock: one that is made twice by two threads has no connection yet."""
+        found = self._engines.get(os.getpid())
+        return self._engines.setdefault(os.getpid(), _make_engine(self.url, self.dialect)) if found is None else found
+
+    def _prepare(self, engine: Engine) -> Opened:
+        alone = engine.execution_options(**self.dialect.alone)
+        store_id = self._in_turn(alone, read_store_id)
+        if store_id is None:
+            self._in_turn(alone, self.dialect.prepare_database)
+            store_id = self._in_turn(engine, self._migrate)
+        packet_limit = self._in_turn(alone, self.dialect.packet_limit)
+        return Opened(engine=engine, alone=alone, store_id=store_id, packet_limit=packet_limit)
+
+    def _in_turn(self, engine: Engine, work: Callable[[Connection], T]) -> T:
+        with self._turn, engine.begin() as connection:
+            return work(connection)
+
+    def _migrate(self, connection: Connection) -> str:
+        with self.dialect.schema_lock(connection):
+            return migrate(connection)
+
+    def _persist(self, call: Callable[[], T]) -> T:
+        """Make the call, again while it fails for a passing reason, and name what went wrong."""
+        try:
+            return call()  # nearly always enough, and far cheaper than a Retrying
+        except (DBAPIError, PoolTimeoutError) as error:
+            if not self._is_passing(error):
+                self._raise_named(error)
+        repeat = Retrying(
+            retry=retry_if_exception(self._is_passing),
+            stop=self._waited_long_enough,
+            sleep=self._sleep,
+            wait=wait_random_exponential(multiplier=FIRST_WAIT, max=LONGEST_WAIT),
+            reraise=True,
+        )
+        try:
+            return repeat(call)
+        except (DBAPIError, PoolTimeoutError) as error:
+            self._raise_named(error)
+
+    def _waited_long_enough(self, state: RetryCallState) -> bool:
+        """The sum of the waits counts too: on a clock that is moved by hand no time passes."""
+        return max(state.seconds_since_start or 0.0, state.idle_for) >= self._patience
+
+    def _is_passing(self, error: BaseException) -> bool:
+        return isinstance(error, DBAPIError) and (
+            error.connection_invalidated or self.dialect.trouble(error) is Trouble.PASSING
+        )
+
+    def _raise_named(self, error: DBAPIError | PoolTimeoutError) -> NoReturn:
+        if isinstance(error, IntegrityError):
+            raise error
+        raise self._named(error) from error
+
+    def _named(self, error: DBAPIError | PoolTimeoutError) -> Exception:
+        where = self.url.render_as_string(hide_password=True)
+        if isinstance(error, PoolTimeoutError) or self._is_passing(error):
+            return StoreUnavailableError(f"{where} could not be used for {self._patience:g} s: {_reason(error)}")
+        match self.dialect.trouble(error):
+            case Trouble.READ_ONLY:
+                return ReadOnlyStoreError(f"{where} can be read and not written: {_reason(error)}")
+            case Trouble.FULL:
+                return StoreFullError(f"{where} has no space left: {_reason(error)}. Make room and try again.")
+            case Trouble.TOO_LARGE:
+                return InvalidValueError(f"{where} takes no value of this size: {_reason(error)}")
+            case _:
+                return StoreRefusedError(f"{where} refused the call: {_reason(error)}")
+
+
+def _reason(error: DBAPIError | PoolTimeoutError) -> object:
+    """The driver's words, without the statement and its values."""
+    return error.orig if isinstance(error, DBAPIError) else error
+
+
+def _make_engine(url: URL, dialect: Dialect) -> Engine:
+    try:
+        engine = create_engine(
+            url,
+            pool_size=1,
+            max_overflow=0,
+            pool_pre_ping=True,
+            hide_parameters=True,  # in errors; state is nobody's business in a log
+            **dialect.engine_options(url),
+        )
+    except ImportError as error:
+        raise MissingDriverError(
+            f"The driver {url.drivername!r} is not installed: pip install 'airflow-resume[{dialect.extra}]'"
+        ) from error
+    except NoSuchModuleError as error:
+        raise InvalidStoreUrlError(f"SQLAlchemy knows no driver {url.drivername!r}") from error
+    dialect.prepare(engine)
+    return engine
+
+
+os.register_at_fork(
+    before=lambda: _tell_all(Database.before_fork),
+    after_in_parent=lambda: _tell_all(Database.after_fork_in_parent),
+    after_in_child=lambda: _tell_all(Database.after_fork_in_child),
+)
