@@ -8,6 +8,7 @@ import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 from sqlalchemy import URL, create_engine, make_url
@@ -44,7 +45,7 @@ def schema_on_postgresql() -> Iterator[str]:
     """The URL of an empty schema."""
     server, name = POSTGRESQL.found(), f"airflow_resume_test_{secrets.token_hex(6)}"
     with made(server, f"CREATE SCHEMA {name}", f"DROP SCHEMA {name} CASCADE"):
-        yield text_of(server.update_query_dict({"options": f"-csearch_path={name}"}))
+        yield text_of(server.update_query_dict({"options": f"-csearch_path={name}", "application_name": name}))
 
 
 @contextmanager
@@ -74,3 +75,30 @@ def ask(server: URL | str, statement: str) -> object:
 
 def text_of(url: URL) -> str:
     return url.render_as_string(hide_password=False)
+
+
+def kill_connections(url: str) -> None:
+    """Those of others to the database, as an administrator does."""
+    place = make_url(url)
+    if place.get_backend_name() == "sqlite":
+        pytest.skip("a file has no connections that could be killed")
+    if place.get_backend_name() == "postgresql":
+        others = f"application_name = '{place.query['application_name']}' AND pid <> pg_backend_pid()"
+        ask(url, f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {others}")  # noqa: S608
+        return
+    others = f"db = '{place.database}' AND id <> CONNECTION_ID()"
+    rows: Any = ask(url, f"SELECT id FROM information_schema.processlist WHERE {others}")  # noqa: S608
+    for (number,) in rows:
+        ask(url, f"KILL {number}")
+
+
+def in_another_time_zone(url: str) -> str:
+    """The same place by a server that takes itself to be elsewhere."""
+    place = make_url(url)
+    if place.get_backend_name() == "postgresql":
+        options = {"options": f"{place.query['options']} -ctimezone=Pacific/Auckland"}
+    elif place.get_backend_name() == "mysql":
+        options = {"init_command": "SET time_zone = '+13:00'"}
+    else:
+        options = {}
+    return text_of(place.update_query_dict(options))

@@ -259,7 +259,8 @@ class SqlStoreBackend(BaseStoreBackend):
     ) -> int | None:
         """Keep the text if the key has that version (0: if there is no such key).
 
-        The answer is right even when that of the database was lost and it was asked again.
+        When the answer of the database is lost it is asked again, and finds out that the text is its own; not so if
+        somebody has written over it in between.
 
         Returns:
             The new version, or None when it is another one and nothing was written.
@@ -387,7 +388,7 @@ class SqlStoreBackend(BaseStoreBackend):
         while not self._history_too(row, lambda connection: rows.write_unless_newer(connection, row)):
             if self._insert(row):
                 return
-            if self._is_newer(row):
+            if self._is_replaced(row):
                 raise SupersededError(
                     f"A later attempt of this task has written {row.key!r}, so this one must stop; nothing was changed."
                 )
@@ -423,10 +424,12 @@ class SqlStoreBackend(BaseStoreBackend):
         found = self._database.alone(lambda connection: rows.read_state(connection, row.at))
         return found is not None and found.version == row.version
 
-    def _is_newer(self, row: NewRow) -> bool:
-        """Whether there is a row that was not written over; none if it was deleted meanwhile."""
+    def _is_replaced(self, row: NewRow) -> bool:
+        """Whether a later attempt has written. If nobody has, the row was deleted meanwhile."""
         found = self._database.alone(lambda connection: rows.read_state(connection, row.at))
-        return found is not None and found.writer_hash == row.writer.identity and found.version != row.version
+        return found is not None and row.writer.is_replaced_by(
+            Writer(identity=found.writer_hash, try_number=found.try_number, attempt_id=found.attempt_id)
+        )
 
     def _remove(self, remove: Callable[[Connection], None]) -> None:
         if self._settings.keep_versions == 1:

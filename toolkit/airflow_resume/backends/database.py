@@ -19,8 +19,8 @@ from threading import RLock
 from typing import TYPE_CHECKING, NoReturn, TypeVar
 from weakref import WeakSet
 
-from sqlalchemy import URL, Connection, Engine, create_engine
-from sqlalchemy.exc import DBAPIError, IntegrityError, NoSuchModuleError
+from sqlalchemy import URL, Connection, Engine, create_engine, event
+from sqlalchemy.exc import DBAPIError, IntegrityError, NoSuchModuleError, SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from tenacity import Retrying, retry_if_exception, wait_random_exponential
 
@@ -55,8 +55,6 @@ class Opened:
     """A database whose tables are as we need them."""
 
     engine: Engine
-    alone: Engine
-    """The same connections, each statement for itself."""
     store_id: str
     packet_limit: int | None
 
@@ -84,18 +82,18 @@ class Database:
         _databases.add(self)
 
     def alone(self, work: Callable[[Connection], T]) -> T:
-        """What one statement gives.
+        """What the statements give, each of them a transaction of its own.
 
         Raises:
             StoreUnavailableError: it failed for passing reasons for longer than the patience.
             IntegrityError: the row is there already.
             BackendError, StoreRefusedError, InvalidValueError: it cannot succeed.
         """
-        return self._persist(lambda: self._in_turn(self._open().alone, work))
+        return self._persist(lambda: self._alone(self._open().engine, work))
 
     def transaction(self, work: Callable[[Connection], T]) -> T:
         """What several statements give, all of them or none. It raises as `alone` does."""
-        return self._persist(lambda: self._in_turn(self._open().engine, work))
+        return self._persist(lambda: self._together(self._open().engine, work))
 
     def opened(self) -> Opened:
         """The database of this process, opened. It raises as `alone` does."""
@@ -133,17 +131,28 @@ class Database:
         return self._engines.setdefault(os.getpid(), _make_engine(self.url, self.dialect)) if found is None else found
 
     def _prepare(self, engine: Engine) -> Opened:
-        alone = engine.execution_options(**self.dialect.alone)
-        store_id = self._in_turn(alone, read_store_id)
+        store_id = self._alone(engine, read_store_id)
         if store_id is None:
-            self._in_turn(alone, self.dialect.prepare_database)
-            store_id = self._in_turn(engine, self._migrate)
-        packet_limit = self._in_turn(alone, self.dialect.packet_limit)
-        return Opened(engine=engine, alone=alone, store_id=store_id, packet_limit=packet_limit)
+            self._alone(engine, self.dialect.prepare_database)
+            store_id = self._together(engine, self._migrate)
+        packet_limit = self._alone(engine, self.dialect.packet_limit)
+        return Opened(engine=engine, store_id=store_id, packet_limit=packet_limit)
 
-    def _in_turn(self, engine: Engine, work: Callable[[Connection], T]) -> T:
-        with self._turn, engine.begin() as connection:
+    def _alone(self, engine: Engine, work: Callable[[Connection], T]) -> T:
+        with self._turn, engine.connect() as connection:
             return work(connection)
+
+    def _together(self, engine: Engine, work: Callable[[Connection], T]) -> T:
+        """The transaction is begun and ended in words, as drivers differ in what their methods for it do."""
+        with self._turn, engine.connect() as connection:
+            connection.exec_driver_sql(self.dialect.begin)
+            try:
+                done = work(connection)
+                connection.exec_driver_sql("COMMIT")
+            except BaseException:
+                _roll_back(connection)
+                raise
+            return done
 
     def _migrate(self, connection: Connection) -> str:
         with self.dialect.schema_lock(connection):
@@ -202,6 +211,13 @@ def _reason(error: DBAPIError | PoolTimeoutError) -> object:
     return error.orig if isinstance(error, DBAPIError) else error
 
 
+def _roll_back(connection: Connection) -> None:
+    try:
+        connection.exec_driver_sql("ROLLBACK")
+    except SQLAlchemyError:  # whatever state it is in: it is closed, and the transaction with it
+        connection.invalidate()
+
+
 def _make_engine(url: URL, dialect: Dialect) -> Engine:
     try:
         engine = create_engine(
@@ -218,7 +234,7 @@ def _make_engine(url: URL, dialect: Dialect) -> Engine:
         ) from error
     except NoSuchModuleError as error:
         raise InvalidStoreUrlError(f"SQLAlchemy knows no driver {url.drivername!r}") from error
-    dialect.prepare(engine)
+    event.listen(engine, "connect", lambda connection, _: dialect.stand_alone(connection))
     return engine
 
 

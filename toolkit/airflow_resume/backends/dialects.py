@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from enum import Enum
 from typing import Any, ClassVar
 
-from sqlalchemy import URL, Connection, Engine, Executable, Table, event, text
+from sqlalchemy import URL, Connection, Executable, Table, text
 from sqlalchemy.dialects import mysql, postgresql, sqlite
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError
@@ -24,8 +24,6 @@ BUSY_SECONDS = 5
 _LOCK = 0x61_69_72_66
 """The number of the advisory lock on PostgreSQL."""
 _LOCK_SECONDS = 60
-
-_ALONE = "airflow_resume_alone"
 
 
 def byte_size(value: str) -> int:
@@ -57,8 +55,12 @@ class Dialect(ABC):
     extra: ClassVar[str]
     """Of this distribution: what to install for the driver."""
 
-    alone: ClassVar[Mapping[str, Any]] = {"isolation_level": "AUTOCOMMIT"}
-    """Options of a connection for a single statement, which needs no transaction around it."""
+    begin: ClassVar[str] = "BEGIN"
+    """Begins a transaction in which something may be read and then written."""
+
+    @abstractmethod
+    def stand_alone(self, connection: Any) -> None:
+        """Have every statement of a driver's connection be a transaction of its own, unless one was begun."""
 
     def closes_before_fork(self, url: URL) -> bool:  # noqa: ARG002  of others it matters
         """Whether no connection may be open while the process is forked."""
@@ -68,15 +70,12 @@ class Dialect(ABC):
         """What `create_engine` is told besides."""
         return {"connect_args": {"connect_timeout": CONNECT_SECONDS}}
 
-    def prepare(self, engine: Engine) -> None:  # noqa: B027  most need nothing
-        """Have every new connection of the engine behave."""
-
-    def prepare_database(self, connection: Connection) -> None:  # noqa: B027  likewise
+    def prepare_database(self, connection: Connection) -> None:  # noqa: B027  most need nothing
         """Set what is kept in the database itself, before the tables are made."""
 
     @contextmanager
     def schema_lock(self, connection: Connection) -> Iterator[None]:  # noqa: ARG002  of others it matters
-        """Let nobody else change the tables. The connection is in a transaction."""
+        """Let nobody else change the tables. The connection is in a transaction: on SQLite that is enough."""
         yield
 
     @abstractmethod
@@ -105,21 +104,23 @@ class Sqlite(Dialect):
     names = ("sqlite",)
     driver = "sqlite+pysqlite"
     extra = "sql"
-    alone: ClassVar[Mapping[str, Any]] = {_ALONE: True}
+    begin = "BEGIN IMMEDIATE"
+
+    def stand_alone(self, connection: Any) -> None:
+        connection.isolation_level = None
+        # What was acknowledged survives a loss of power too; the default may lose the last of it in WAL mode.
+        connection.execute("PRAGMA synchronous = FULL")
 
     def closes_before_fork(self, url: URL) -> bool:
         """A file's locks are not inherited, but a child believes that it has them, and writes into a deleted log."""
-        return url.database not in {None, "", ":memory:"}
+        in_memory = not url.database or ":memory:" in url.database or url.query.get("mode") == "memory"
+        return not in_memory
 
     def engine_options(self, url: URL) -> Mapping[str, Any]:  # noqa: ARG002  all are alike
         from sqlalchemy.pool import QueuePool
 
         # In memory, too, threads share the one connection, each in its turn: it has all that there is.
         return {"poolclass": QueuePool, "connect_args": {"timeout": BUSY_SECONDS, "check_same_thread": False}}
-
-    def prepare(self, engine: Engine) -> None:
-        event.listen(engine, "connect", _prepare_sqlite)
-        event.listen(engine, "begin", _begin_sqlite)
 
     def prepare_database(self, connection: Connection) -> None:
         """Readers do not wait for a writer."""
@@ -134,17 +135,6 @@ class Sqlite(Dialect):
 
     def trouble(self, error: DBAPIError) -> Trouble:
         return _SQLITE.get(_sqlite_code(error.orig), Trouble.OTHER)
-
-
-def _prepare_sqlite(connection: Any, _record: object) -> None:
-    connection.isolation_level = None  # transactions begin where we say
-    # What was acknowledged survives a loss of power too; the default may lose the last of it in WAL mode.
-    connection.execute("PRAGMA synchronous = FULL")
-
-
-def _begin_sqlite(connection: Connection) -> None:
-    if not connection.get_execution_options().get(_ALONE):
-        connection.exec_driver_sql("BEGIN IMMEDIATE")
 
 
 _SQLITE = {
@@ -175,6 +165,9 @@ class PostgreSQL(Dialect):
     driver = "postgresql+psycopg"
     extra = "postgresql"
 
+    def stand_alone(self, connection: Any) -> None:
+        connection.autocommit = True
+
     @contextmanager
     def schema_lock(self, connection: Connection) -> Iterator[None]:
         connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _LOCK})
@@ -204,6 +197,9 @@ class MySQL(Dialect):
     names = ("mysql", "mariadb")
     driver = "mysql+pymysql"
     extra = "mysql"
+
+    def stand_alone(self, connection: Any) -> None:
+        connection.autocommit(True)
 
     def engine_options(self, url: URL) -> Mapping[str, Any]:
         return {"connect_args": {"connect_timeout": CONNECT_SECONDS, "charset": url.query.get("charset", "utf8mb4")}}

@@ -29,6 +29,11 @@ class Writer:
     attempt_id: str = ""
     """Empty when it does not sort by time."""
 
+    def is_replaced_by(self, other: Writer) -> bool:
+        """Whether the other is a later attempt of the same task instance; `rows` says the same in SQL."""
+        later_id = not other.attempt_id or other.attempt_id > self.attempt_id
+        return self.identity == other.identity and self.try_number < other.try_number and later_id
+
 
 NOBODY = Writer()
 
