@@ -15,7 +15,7 @@ import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from threading import RLock
+from threading import RLock, local
 from typing import TYPE_CHECKING, NoReturn, TypeVar
 from weakref import WeakSet
 
@@ -59,14 +59,6 @@ class Opened:
     packet_limit: int | None
 
 
-_databases: WeakSet[Database] = WeakSet()
-
-
-def _tell_all(step: Callable[[Database], None]) -> None:
-    for database in list(_databases):
-        step(database)
-
-
 class Database:
     """A database by its URL. Nothing is opened before it is needed."""
 
@@ -106,19 +98,20 @@ class Database:
             if engine is not None:
                 engine.dispose()
 
-    def before_fork(self) -> None:
-        """Wait for the end of a call in another thread, and let no other begin."""
-        if self.dialect.closes_before_fork(self.url):
-            self._turn.acquire()
-            self.close()
+    def hold(self) -> bool:
+        """Before a fork: wait for the end of a call in another thread, and let no other begin; whether that matters."""
+        if not self.dialect.closes_before_fork(self.url):
+            return False
+        self._turn.acquire()
+        self.close()
+        return True
 
-    def after_fork_in_parent(self) -> None:
-        """Let calls begin."""
-        if self.dialect.closes_before_fork(self.url):
-            self._turn.release()
+    def let_go(self) -> None:
+        """After a fork, in the parent: let calls begin."""
+        self._turn.release()
 
-    def after_fork_in_child(self) -> None:
-        """Nobody has the turn: the other threads are not here."""
+    def begin_anew(self) -> None:
+        """After a fork, in the child: nobody has the turn, as the other threads are not here."""
         self._turn = RLock()
 
     def _open(self) -> Opened:
@@ -238,8 +231,27 @@ def _make_engine(url: URL, dialect: Dialect) -> Engine:
     return engine
 
 
-os.register_at_fork(
-    before=lambda: _tell_all(Database.before_fork),
-    after_in_parent=lambda: _tell_all(Database.after_fork_in_parent),
-    after_in_child=lambda: _tell_all(Database.after_fork_in_child),
-)
+# --- forks ----------------------------------------------------------------------------------------------------
+
+_databases: WeakSet[Database] = WeakSet()
+_held = local()
+"""The databases that the thread which forks has taken the turn on."""
+
+
+def _before_fork() -> None:
+    _held.databases = [database for database in list(_databases) if database.hold()]
+
+
+def _after_fork_in_parent() -> None:
+    for database in _held.databases:
+        database.let_go()
+    _held.databases = []
+
+
+def _after_fork_in_child() -> None:
+    for database in list(_databases):
+        database.begin_anew()
+    _held.databases = []
+
+
+os.register_at_fork(before=_before_fork, after_in_parent=_after_fork_in_parent, after_in_child=_after_fork_in_child)
