@@ -13,11 +13,19 @@ from typing import Any
 
 import pytest
 from airflow.sdk.state import AssetScope, TaskScope
-from sql_places import ask, in_another_time_zone, kill_connections
+from sql_places import ask, in_another_time_zone, kill_connections, text_of
+from sqlalchemy import Connection as SqlConnection
+from sqlalchemy import delete, make_url
 
-from airflow_resume.backends import Reason, SqlStateStore, SqlStoreBackend
+from airflow_resume.backends import Reason, SqlStateStore, SqlStoreBackend, schema
 from airflow_resume.backends.schema import META, STATE
-from airflow_resume.errors import DanglingReferenceError, ForeignStoreError, NewerSchemaError, SupersededError
+from airflow_resume.errors import (
+    DanglingReferenceError,
+    ForeignStoreError,
+    NewerSchemaError,
+    StoreRefusedError,
+    SupersededError,
+)
 from airflow_resume.testing import task_context
 from airflow_resume.testing.contract.children import Child, acknowledged_until_killed, run_together
 
@@ -135,6 +143,31 @@ def test_a_connection_that_is_killed_between_calls_is_made_again(url: str, backe
     assert backend.get(SCOPE, "key") == "2"
 
 
+def test_a_connection_that_is_killed_within_a_transaction_is_made_again_and_the_transaction_with_it(
+    url: str, backend: SqlStoreBackend
+) -> None:
+    kills = [lambda: kill_connections(url)]
+
+    def killed_once(connection: SqlConnection) -> None:
+        connection.execute(delete(STATE))
+        if kills:
+            kills.pop()()
+        connection.execute(delete(STATE))
+
+    backend.set(SCOPE, "key", "1")
+    backend._database.transaction(killed_once)
+    assert backend.get(SCOPE, "key") is None
+
+
+def test_a_database_that_is_not_there_is_not_waited_for(url: str) -> None:
+    backend = SqlStoreBackend(text_of(make_url(url).set(database="/nowhere/to/be/found")))
+    waits: list[float] = []
+    backend._database._sleep = waits.append
+    with pytest.raises(StoreRefusedError, match="nowhere"):
+        backend.get(SCOPE, "key")
+    assert waits == []
+
+
 # --- what comes back ------------------------------------------------------------------------------------------
 
 
@@ -249,6 +282,20 @@ def test_a_database_of_a_newer_version_is_refused(
     ask(url, f"UPDATE {META.name} SET version = 99")  # noqa: S608
     with pytest.raises(NewerSchemaError, match="version 99 of the tables"):
         open_backend().get(SCOPE, "key")
+
+
+def test_an_older_database_is_brought_up_once_and_keeps_what_it_has(
+    url: str, backend: SqlStoreBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    backend.set(SCOPE, "key", "1")
+
+    def second(connection: SqlConnection) -> None:
+        connection.exec_driver_sql("CREATE TABLE airflow_resume_second (id INTEGER)")  # fails when it is made again
+
+    monkeypatch.setattr(schema, "MIGRATIONS", (*schema.MIGRATIONS, second))
+    found = run_together(lambda _: SqlStoreBackend(url).get(SCOPE, "key"), 4)
+    assert found == ["1"] * 4
+    assert ask(url, f"SELECT version FROM {META.name}") == [(2,)]  # noqa: S608
 
 
 def test_what_was_interrupted_while_the_tables_were_made_is_finished(

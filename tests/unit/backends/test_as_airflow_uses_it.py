@@ -78,7 +78,8 @@ def asset(supervisor: Supervisor, backend: SqlStoreBackend) -> AssetStateStoreAc
 def test_a_large_value_is_a_reference_in_airflow_and_comes_back(
     task: TaskStateStoreAccessor, asset: AssetStateStoreAccessor, supervisor: Supervisor
 ) -> None:
-    for number, store in enumerate((task, asset)):
+    stores: list[Any] = [task, asset]
+    for number, store in enumerate(stores):
         store.set(f"large.{number}", LARGE)
         assert len(str(supervisor.kept[f"large.{number}"])) < 250
         assert store.get(f"large.{number}") == LARGE

@@ -21,7 +21,6 @@ from weakref import WeakSet
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event
 from sqlalchemy.exc import DBAPIError, IntegrityError, NoSuchModuleError, SQLAlchemyError
-from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from tenacity import Retrying, retry_if_exception, wait_random_exponential
 
 from airflow_resume.backends.dialects import Dialect, Trouble, read_url
@@ -155,7 +154,7 @@ class Database:
         """Make the call, again while it fails for a passing reason, and name what went wrong."""
         try:
             return call()  # nearly always enough, and far cheaper than a Retrying
-        except (DBAPIError, PoolTimeoutError) as error:
+        except DBAPIError as error:
             if not self._is_passing(error):
                 self._raise_named(error)
         repeat = Retrying(
@@ -167,7 +166,7 @@ class Database:
         )
         try:
             return repeat(call)
-        except (DBAPIError, PoolTimeoutError) as error:
+        except DBAPIError as error:
             self._raise_named(error)
 
     def _waited_long_enough(self, state: RetryCallState) -> bool:
@@ -179,14 +178,14 @@ class Database:
             error.connection_invalidated or self.dialect.trouble(error) is Trouble.PASSING
         )
 
-    def _raise_named(self, error: DBAPIError | PoolTimeoutError) -> NoReturn:
+    def _raise_named(self, error: DBAPIError) -> NoReturn:
         if isinstance(error, IntegrityError):
             raise error
         raise self._named(error) from error
 
-    def _named(self, error: DBAPIError | PoolTimeoutError) -> Exception:
+    def _named(self, error: DBAPIError) -> Exception:
         where = self.url.render_as_string(hide_password=True)
-        if isinstance(error, PoolTimeoutError) or self._is_passing(error):
+        if self._is_passing(error):
             return StoreUnavailableError(f"{where} could not be used for {self._patience:g} s: {_reason(error)}")
         match self.dialect.trouble(error):
             case Trouble.READ_ONLY:
@@ -199,9 +198,9 @@ class Database:
                 return StoreRefusedError(f"{where} refused the call: {_reason(error)}")
 
 
-def _reason(error: DBAPIError | PoolTimeoutError) -> object:
+def _reason(error: DBAPIError) -> object:
     """The driver's words, without the statement and its values."""
-    return error.orig if isinstance(error, DBAPIError) else error
+    return error.orig
 
 
 def _roll_back(connection: Connection) -> None:

@@ -181,11 +181,17 @@ class PostgreSQL(Dialect):
 
     def trouble(self, error: DBAPIError) -> Trouble:
         code: str | None = getattr(error.orig, "sqlstate", None) or getattr(error.orig, "pgcode", None)
-        if code is None:  # no answer came, so there is no code in it
-            return Trouble.PASSING if type(error.orig).__name__ == "OperationalError" else Trouble.OTHER
+        if code is None:
+            return _without_code(error.orig)
         if code in {"40001", "40P01", "55P03"} or code.startswith(("08", "57P0")):
             return Trouble.PASSING
         return {"25006": Trouble.READ_ONLY, "53100": Trouble.FULL, "54000": Trouble.TOO_LARGE}.get(code, Trouble.OTHER)
+
+
+def _without_code(error: BaseException | None) -> Trouble:
+    """No answer came, or the driver does not give its code: then a refusal is told by its words, as far as known."""
+    refused = any(words in str(error) for words in ("does not exist", "authentication failed"))
+    return Trouble.PASSING if type(error).__name__ == "OperationalError" and not refused else Trouble.OTHER
 
 
 class MySQL(Dialect):
