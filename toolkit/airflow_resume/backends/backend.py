@@ -7,10 +7,9 @@ import json
 import logging
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from airflow.sdk.state import AssetScope, BaseStoreBackend, TaskScope
-from sqlalchemy.exc import IntegrityError
 
 from airflow_resume import values
 from airflow_resume.arguments import check_choice, check_whole
@@ -21,21 +20,17 @@ from airflow_resume.backends.database import PATIENCE_SECONDS, Database
 from airflow_resume.backends.dialects import byte_size
 from airflow_resume.backends.extras import Version
 from airflow_resume.backends.references import Reference, is_inline, parse
-from airflow_resume.backends.rows import NewRow
 from airflow_resume.backends.scopes import AnyScope, key_digest, place_of
 from airflow_resume.backends.settings import read_settings
-from airflow_resume.backends.writer import NOBODY, Writer, current_writer
+from airflow_resume.backends.vault import Vault
+from airflow_resume.backends.writer import current_writer
 from airflow_resume.errors import (
     DanglingReferenceError,
     ForeignStoreError,
-    InvalidValueError,
-    SupersededError,
-    ValueTooLargeError,
 )
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
-    from sqlalchemy import Connection
 
 log = logging.getLogger(__name__)
 
@@ -43,8 +38,6 @@ OnDangling: TypeAlias = Literal["raise", "missing"]
 
 MAX_VALUE_BYTES = 10 * 2**20
 """The largest value. MySQL's packets, as they are set by default, hold a little more."""
-_PACKET_SPARE = 64 * 1024
-"""What a statement has beside the value: the names of the scope and the key, twice."""
 
 
 class SqlStoreBackend(BaseStoreBackend):
@@ -91,9 +84,11 @@ class SqlStoreBackend(BaseStoreBackend):
         check_whole("keep_versions", settings.keep_versions, least=1)
         check_whole("max_value_bytes", max_value_bytes, least=1)
         self._settings = settings
-        self._max_value_bytes = max_value_bytes
         self._now = now
         self._database = Database(settings.url, patience=patience)
+        self._vault = Vault(
+            database=self._database, max_value_bytes=max_value_bytes, keep_versions=settings.keep_versions, now=now
+        )
 
     def __repr__(self) -> str:
         return f"<SqlStoreBackend {self._database.url.render_as_string(hide_password=True)}>"
@@ -128,16 +123,17 @@ class SqlStoreBackend(BaseStoreBackend):
         Raises:
             InvalidKeyError, InvalidValueError, ValueTooLargeError: before anything is written.
         """
-        self._write([self._row(scope, key, value, expires_at=expires_at)])
+        self._vault.write([self._vault.row(scope, key, value, expires_at=expires_at)])
 
     def set_many(self, scope: AnyScope, texts: Mapping[str, str], *, expires_at: datetime | None = None) -> None:
         """Keep several texts of a scope, all of them or none. It raises as `set` does."""
-        self._write([self._row(scope, key, text, expires_at=expires_at) for key, text in texts.items()])
+        self._vault.write([self._vault.row(scope, key, text, expires_at=expires_at) for key, text in texts.items()])
 
     def delete(self, scope: AnyScope, key: str, *, session: object = None) -> None:  # noqa: ARG002  see the class
         """Remove the text, if there is one."""
-        where = rows.at(place_of(scope), key)
-        self._remove(lambda connection: rows.remove(connection, where))
+        place = place_of(scope)
+        where = rows.at(place, key)
+        self._vault.remove(lambda connection: rows.remove(connection, where), place)
 
     def clear(
         self,
@@ -148,7 +144,10 @@ class SqlStoreBackend(BaseStoreBackend):
     ) -> None:
         """Remove everything in the scope; on demand that of all instances of a mapped task."""
         place = place_of(scope)
-        self._remove(lambda connection: rows.remove_all(connection, place, family=all_map_indices))
+        self._vault.remove(
+            lambda connection: rows.remove_all(connection, place, family=all_map_indices),
+            None if all_map_indices else place,
+        )
 
     async def aget(self, scope: AnyScope, key: str, *, session: object = None) -> str | None:  # noqa: ARG002
         """As `get`."""
@@ -265,24 +264,11 @@ class SqlStoreBackend(BaseStoreBackend):
         Returns:
             The new version, or None when it is another one and nothing was written.
         """
-        row = self._row(scope, key, value, expires_at=expires_at)
-        if expected_version == 0:
-            written = self._insert(row)
-        else:
-            written = self._history_too(row, lambda connection: rows.write_over(connection, row, expected_version))
-        return row.version if written or self._is_ours(row) else None
+        row = self._vault.row(scope, key, value, expires_at=expires_at)
+        return row.version if self._vault.write_over(row, expected_version) else None
 
     def history(self, scope: AnyScope, key: str) -> Sequence[Version]:
         """The version that is there now, and those before it that were kept, newest first."""
-        where = rows.at(place_of(scope), key)
-
-        def read(connection: Connection) -> list[Any]:
-            state = rows.read_state(connection, where)
-            if state is None:
-                return []
-            kept = [] if self._settings.keep_versions == 1 else rows.read_history(connection, where)
-            return [state, *(row for row in kept if row.version != state.version)]
-
         return [
             Version(
                 version=row.version,
@@ -290,7 +276,7 @@ class SqlStoreBackend(BaseStoreBackend):
                 at=rows.moment_of(row.updated_us),
                 try_number=row.try_number,
             )
-            for row in self._database.alone(read)
+            for row in self._vault.versions(scope, key)
         ]
 
     # --- how --------------------------------------------------------------------------------------------------
@@ -301,8 +287,8 @@ class SqlStoreBackend(BaseStoreBackend):
         key_digest(key)
         if byte_size(text) < self._settings.inline_bytes:
             return text
-        row = self._row(scope, key, text, writer=current_writer(), referenced=True)
-        self._write_unless_newer(row)
+        row = self._vault.row(scope, key, text, writer=current_writer(), referenced=True)
+        self._vault.write_unless_newer(row)
         return str(Reference(store_id=self.store_id, scope_hash=row.place.identity, key=key))
 
     def _deserialize(self, stored: str) -> JsonValue:
@@ -325,123 +311,6 @@ class SqlStoreBackend(BaseStoreBackend):
             f" be taken for missing, set on_dangling='missing'; to begin anew, delete the key."
         )
 
-    def _row(
-        self,
-        scope: AnyScope,
-        key: str,
-        text: str,
-        *,
-        expires_at: datetime | None = None,
-        referenced: bool = False,
-        writer: Writer = NOBODY,
-    ) -> NewRow:
-        place, key_hash = place_of(scope), key_digest(key)
-        self._check(key, text)
-        return NewRow(
-            place=place,
-            key=key,
-            key_hash=key_hash,
-            value=text,
-            version=rows.new_version(),
-            updated_us=rows.microseconds(self._now()),
-            expires_us=None if expires_at is None else rows.microseconds(expires_at),
-            referenced=referenced,
-            writer=writer,
-        )
-
-    def _check(self, key: str, text: object) -> None:
-        if not isinstance(text, str):
-            raise InvalidValueError(f"The value of {key!r} is a {type(text).__name__}; a backend keeps JSON as text")
-        if "\x00" in text:
-            raise InvalidValueError(f"The value of {key!r} has a NUL in it, which JSON writes as \\u0000")
-        try:
-            size = byte_size(text)
-        except UnicodeEncodeError:
-            raise InvalidValueError(f"The value of {key!r} has half a surrogate pair in it; decode it first") from None
-        if size > self._max_value_bytes:
-            raise ValueTooLargeError(_too_large(key, size, self._max_value_bytes, "max_value_bytes"))
-        if size > _PACKET_SPARE:
-            self._check_packet(key, text)
-
-    def _check_packet(self, key: str, text: str) -> None:
-        packet = self._database.opened().packet_limit
-        if packet is not None and (weight := self._database.dialect.weight(text)) > packet - _PACKET_SPARE:
-            raise ValueTooLargeError(_too_large(key, weight, packet - _PACKET_SPARE, "the server's max_allowed_packet"))
-
-    def _write(self, new: Sequence[NewRow]) -> None:
-        dialect, keep = self._database.dialect, self._settings.keep_versions
-
-        def write(connection: Connection) -> None:
-            rows.write(connection, dialect, new)
-            if keep > 1:
-                for row in new:
-                    rows.remember(connection, row, keep)
-
-        (self._database.alone if len(new) == 1 and keep == 1 else self._database.transaction)(write)
-
-    def _write_unless_newer(self, row: NewRow) -> None:
-        """Change the row that is there, or insert one; in between another may have done so, and then again.
-
-        Raises:
-            SupersededError: it is of a later attempt.
-        """
-        while not self._history_too(row, lambda connection: rows.write_unless_newer(connection, row)):
-            if self._insert(row):
-                return
-            if self._is_replaced(row):
-                raise SupersededError(
-                    f"A later attempt of this task has written {row.key!r}, so this one must stop; nothing was changed."
-                )
-
-    def _insert(self, row: NewRow) -> bool:
-        """Whether there was no row yet."""
-
-        def insert(connection: Connection) -> bool:
-            rows.write_new(connection, row)
-            return True
-
-        try:
-            return self._history_too(row, insert)
-        except IntegrityError:
-            return False
-
-    def _history_too(self, row: NewRow, write: Callable[[Connection], bool]) -> bool:
-        """Do a conditional write, and remember the version if one is to be."""
-        keep = self._settings.keep_versions
-        if keep == 1:
-            return self._database.alone(write)
-
-        def both(connection: Connection) -> bool:
-            written = write(connection)
-            if written:
-                rows.remember(connection, row, keep)
-            return written
-
-        return self._database.transaction(both)
-
-    def _is_ours(self, row: NewRow) -> bool:
-        """Whether it was written, in a call whose answer was lost."""
-        found = self._database.alone(lambda connection: rows.read_state(connection, row.at))
-        return found is not None and found.version == row.version
-
-    def _is_replaced(self, row: NewRow) -> bool:
-        """Whether a later attempt has written. If nobody has, the row was deleted meanwhile."""
-        found = self._database.alone(lambda connection: rows.read_state(connection, row.at))
-        return found is not None and row.writer.is_replaced_by(
-            Writer(identity=found.writer_hash, try_number=found.try_number, attempt_id=found.attempt_id)
-        )
-
-    def _remove(self, remove: Callable[[Connection], None]) -> None:
-        if self._settings.keep_versions == 1:
-            self._database.alone(remove)
-            return
-
-        def both(connection: Connection) -> None:
-            remove(connection)
-            rows.forget(connection)
-
-        self._database.transaction(both)
-
     def _janitor(self, live: Collection[str] | None, live_as_of: datetime | None, settled: timedelta) -> Janitor:
         if (live is None) != (live_as_of is None):
             raise ValueError("live and live_as_of go together: the references, and when they began to be collected")
@@ -451,10 +320,3 @@ class SqlStoreBackend(BaseStoreBackend):
             live=live,
             settled_us=None if live_as_of is None else rows.microseconds(live_as_of - settled),
         )
-
-
-def _too_large(key: str, size: int, limit: int, of: str) -> str:
-    return (
-        f"The value of {key!r} has {size:,} bytes and may have {limit:,} ({of}). Raise that, or keep the data"
-        f" elsewhere (object storage, a table) and store where it is."
-    )

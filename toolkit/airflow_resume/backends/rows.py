@@ -243,7 +243,9 @@ def read_history(connection: Connection, where: dict[str, Any]) -> Sequence[Row[
     return connection.execute(statement, where).all()
 
 
-def forget(connection: Connection) -> None:
-    """Delete the history of what is not there any more."""
+def forget(connection: Connection, place: Place | None = None) -> None:
+    """Delete the history of what is not there any more, in a scope or in all."""
     same = (STATE.c.scope_hash == HISTORY.c.scope_hash) & (STATE.c.key_hash == HISTORY.c.key_hash)
-    connection.execute(delete(HISTORY).where(~exists().where(same)))
+    gone = ~exists().where(same)
+    here = gone if place is None else gone & (HISTORY.c.scope_hash == place.identity)
+    connection.execute(delete(HISTORY).where(here))
