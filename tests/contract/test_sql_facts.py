@@ -131,6 +131,18 @@ def test_a_fork_while_another_thread_writes_goes_well(url: str) -> None:
         assert len(backend.scan(SCOPE, "")) == 105
 
 
+def test_a_child_does_not_wait_for_a_call_that_another_thread_of_its_parent_is_in(
+    url: str, backend: SqlStoreBackend
+) -> None:
+    if url.startswith("sqlite"):
+        pytest.skip("there the fork waits for the call")
+    backend.set(SCOPE, "key", "1")
+    with ThreadPoolExecutor(1) as thread:
+        thread.submit(backend._database._turn.acquire).result()
+        assert run_together(lambda _: backend.get(SCOPE, "key"), 1) == ["1"]
+        thread.submit(backend._database._turn.release).result()
+
+
 # --- connections ----------------------------------------------------------------------------------------------
 
 
@@ -311,9 +323,22 @@ def test_so_many_versions_are_kept_as_was_said(open_backend: Callable[..., SqlSt
     for number in range(5):
         store.set("key", number)
     assert [version.value for version in store.history("key")] == [4, 3, 2]
+    store.compare_and_set("key", store.history("key")[0].version, 5)
+    assert [version.value for version in store.history("key")] == [5, 4, 3]
     store.delete("key")
-    store.set("key", 5)
-    assert [version.value for version in store.history("key")] == [5]
+    store.compare_and_set("key", 0, 6)
+    store.set("key", 7)
+    assert [version.value for version in store.history("key")] == [7, 6]
+
+
+def test_the_versions_of_a_value_behind_a_reference_are_kept(open_backend: Callable[..., SqlStoreBackend]) -> None:
+    backend = open_backend(keep_versions=2)
+    for number in range(3):
+        store_as(backend, str(number), try_number=number, attempt_id=EARLY)
+    assert [(str(version.value)[0], version.try_number) for version in backend.history(SCOPE, "key")] == [
+        ("2", 2),
+        ("1", 1),
+    ]
 
 
 # --- cleanup --------------------------------------------------------------------------------------------------
