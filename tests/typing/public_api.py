@@ -7,10 +7,21 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from airflow.sdk import Asset, BaseOperator
+from airflow.sdk.state import BaseStoreBackend
 from typing_extensions import assert_type
 
 from airflow_resume import JobStatus, checkpoint, run_job, watermark
+from airflow_resume.backends import (
+    CleanupReport,
+    ComparesAndSets,
+    KeepsHistory,
+    PlansCleanup,
+    Scans,
+    SqlStateStore,
+    SqlStoreBackend,
+)
 from airflow_resume.loops import Batches, Checkpoint, CursorToken, Page
+from airflow_resume.store import StateStore
 from airflow_resume.watermarks import Watermark, Window
 from airflow_resume_mixins import ResumableJobMixin
 
@@ -81,3 +92,15 @@ class Train(ResumableJobMixin, BaseOperator):
 
 
 Train(task_id="train", retries=3)
+
+backend = SqlStoreBackend("sqlite://")
+airflows: BaseStoreBackend = backend
+script = SqlStateStore(backend, "script")
+store: StateStore = script
+scans: Scans = script
+compares: ComparesAndSets = script
+keeps: KeepsHistory = script
+plans: PlansCleanup = backend
+assert_type(script.compare_and_set("key", 0, {"a": [1]}), int | None)
+assert_type(backend.clean(), CleanupReport)
+checkpoint([1], name="numbers", store=script)

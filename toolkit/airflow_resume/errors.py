@@ -182,6 +182,49 @@ class LoopStoppedError(LoopError):
     """The task was told to stop, and stopped between two elements. What is done is saved; a retry goes on."""
 
 
+# --- SQL state backends ---------------------------------------------------------------------------------------
+
+
+class BackendError(ResumeError):
+    """The state backend cannot be used."""
+
+
+class BackendNotConfiguredError(BackendError, LookupError):
+    """The state backend needs a URL: set `[airflow_resume] backend_url`, or pass one."""
+
+
+class InvalidStoreUrlError(BackendError, ValueError):
+    """The URL of the state backend is not one of SQLite, PostgreSQL, MySQL or MariaDB."""
+
+
+class MissingDriverError(BackendError, ImportError):
+    """A package is missing that the database of the state backend needs."""
+
+
+class NewerSchemaError(BackendError):
+    """The database was made by a newer version of airflow-resume. Upgrade this one, or use another database."""
+
+
+class ReadOnlyStoreError(BackendError):
+    """The database of the state backend can be read and not written. Nothing was changed."""
+
+
+class StoreFullError(BackendError):
+    """The database of the state backend has no space left. Nothing was changed: make room and try again."""
+
+
+class StateReferenceError(BackendError):
+    """A reference to a value in a state backend cannot be followed."""
+
+
+class DanglingReferenceError(StateReferenceError, LookupError, AirflowFailException):
+    """Airflow has a reference to a value that is not in the database of the state backend any more."""
+
+
+class ForeignStoreError(StateReferenceError):
+    """A reference leads to another database than that of this state backend."""
+
+
 # --- watermarks -----------------------------------------------------------------------------------------------
 
 

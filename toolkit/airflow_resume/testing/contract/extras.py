@@ -49,10 +49,12 @@ class Extras(Fixtures):
         assert (store.compare_and_set("key", version, "b"), store.get("key")) == (None, None)
 
     @needs(Ability.COMPARE_AND_SET, Ability.DURABLE)
-    def test_of_processes_that_compare_and_set_at_once_one_wins(self, open_store: Callable[[], Any]) -> None:
+    def test_of_processes_that_compare_and_set_at_once_one_wins(
+        self, reopen: Callable[[], Any], open_store: Callable[[], Any]
+    ) -> None:
         won = run_together(lambda index: bool(open_store().compare_and_set("key", 0, index)), WRITERS)
         assert won.count(True) == 1
-        assert open_store().get("key") == won.index(True)
+        assert reopen().get("key") == won.index(True)
 
     @needs(Ability.SCAN)
     def test_scan_gives_the_keys_with_the_prefix(self, store: Any) -> None:

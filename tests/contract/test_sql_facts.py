@@ -1,0 +1,440 @@
+"""The facts about databases that our backend was designed against, each on every database that is there."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from datetime import datetime, timedelta, timezone
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
+from typing import Any
+
+import pytest
+from airflow.sdk.state import AssetScope, TaskScope
+from sql_places import ask, in_another_time_zone, kill_connections, text_of
+from sqlalchemy import Connection as SqlConnection
+from sqlalchemy import delete, make_url
+
+from airflow_resume.backends import Reason, SqlStateStore, SqlStoreBackend, schema
+from airflow_resume.backends.schema import META, STATE
+from airflow_resume.errors import (
+    DanglingReferenceError,
+    ForeignStoreError,
+    NewerSchemaError,
+    StoreRefusedError,
+    SupersededError,
+)
+from airflow_resume.testing import task_context
+from airflow_resume.testing.contract.children import Child, acknowledged_until_killed, run_together
+
+SCOPE = TaskScope(dag_id="dag", run_id="run", task_id="task")
+HOUR = timedelta(hours=1)
+NOW = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=timezone.utc)
+LARGE = "x" * 70_000
+
+
+@pytest.fixture
+def open_backend(url: str) -> Iterator[Callable[..., SqlStoreBackend]]:
+    opened: list[SqlStoreBackend] = []
+
+    def open_one(**options: Any) -> SqlStoreBackend:
+        opened.append(SqlStoreBackend(url, **options))
+        return opened[-1]
+
+    yield open_one
+    for backend in opened:
+        backend.close()
+
+
+@pytest.fixture
+def backend(open_backend: Callable[..., SqlStoreBackend]) -> SqlStoreBackend:
+    return open_backend()
+
+
+# --- processes ------------------------------------------------------------------------------------------------
+
+
+def test_eight_processes_that_are_the_first_make_one_database(url: str) -> None:
+    ids = run_together(lambda _: SqlStoreBackend(url).store_id, 8)
+    assert len(set(ids)) == 1
+    assert ask(url, f"SELECT COUNT(*) FROM {META.name}") == [(1,)]  # noqa: S608
+
+
+PROCESSES, INCREMENTS = 8, 50
+
+
+def test_no_increment_by_compare_and_set_is_lost(url: str) -> None:
+    def count_up(_: int) -> None:
+        store = SqlStateStore(SqlStoreBackend(url), "counter")
+        for _ in range(INCREMENTS):
+            increment(store)
+
+    run_together(count_up, PROCESSES)
+    with closing(SqlStoreBackend(url)) as backend:
+        assert SqlStateStore(backend, "counter").get("n") == PROCESSES * INCREMENTS
+
+
+def increment(store: SqlStateStore) -> None:
+    while True:
+        last = next(iter(store.history("n")), None)
+        value: Any = 0 if last is None else last.value
+        if store.compare_and_set("n", 0 if last is None else last.version, value + 1) is not None:
+            return
+
+
+def test_batches_in_opposite_order_do_not_hinder_each_other(url: str) -> None:
+    keys = [f"key.{number}" for number in range(20)]
+
+    def write(index: int) -> None:
+        backend = SqlStoreBackend(url)
+        for _ in range(10):
+            backend.set_many(SCOPE, {key: str(index) for key in (keys if index % 2 else reversed(keys))})
+
+    run_together(write, 4)
+    with closing(SqlStoreBackend(url)) as backend:
+        assert len({backend.get(SCOPE, key) for key in keys}) == 1
+
+
+def test_what_a_forked_child_writes_outlives_the_parent_that_had_the_database_open(url: str) -> None:
+    with closing(SqlStoreBackend(url)) as backend:
+        backend.set(SCOPE, "parent", "1")
+
+        def write(sender: Connection) -> None:
+            backend.set(SCOPE, "before", "1")
+            sender.send((None, "written"))
+            receiver.recv()
+            backend.set(SCOPE, "after", "1")
+            sender.send((None, "written"))
+
+        receiver, go_on = Pipe(duplex=False)
+        with Child(write) as child:
+            child.receive()
+            backend.close()
+            go_on.send("closed")
+            child.receive()
+        assert backend.get(SCOPE, "after") == "1"
+
+
+def test_a_fork_while_another_thread_writes_goes_well(url: str) -> None:
+    with closing(SqlStoreBackend(url)) as backend, ThreadPoolExecutor(1) as thread:
+
+        def write_many() -> None:
+            for number in range(100):
+                backend.set(SCOPE, f"parent.{number}", "1")
+
+        writing = thread.submit(write_many)
+        for number in range(5):
+            run_together(lambda _, n=number: backend.set(SCOPE, f"child.{n}", "1"), 1)  # type: ignore[misc]
+        writing.result()
+        assert len(backend.scan(SCOPE, "")) == 105
+
+
+def test_a_child_does_not_wait_for_a_call_that_another_thread_of_its_parent_is_in(
+    url: str, backend: SqlStoreBackend
+) -> None:
+    if url.startswith("sqlite"):
+        pytest.skip("there the fork waits for the call")
+    backend.set(SCOPE, "key", "1")
+    with ThreadPoolExecutor(1) as thread:
+        thread.submit(backend._database._turn.acquire).result()
+        assert run_together(lambda _: backend.get(SCOPE, "key"), 1) == ["1"]
+        thread.submit(backend._database._turn.release).result()
+
+
+# --- connections ----------------------------------------------------------------------------------------------
+
+
+def test_a_connection_that_is_killed_between_calls_is_made_again(url: str, backend: SqlStoreBackend) -> None:
+    backend.set(SCOPE, "key", "1")
+    kill_connections(url)
+    assert backend.get(SCOPE, "key") == "1"
+    kill_connections(url)
+    backend.set_many(SCOPE, {"key": "2", "other": "3"})
+    assert backend.get(SCOPE, "key") == "2"
+
+
+def test_a_connection_that_is_killed_within_a_transaction_is_made_again_and_the_transaction_with_it(
+    url: str, backend: SqlStoreBackend
+) -> None:
+    kills = [lambda: kill_connections(url)]
+
+    def killed_once(connection: SqlConnection) -> None:
+        connection.execute(delete(STATE))
+        if kills:
+            kills.pop()()
+        connection.execute(delete(STATE))
+
+    backend.set(SCOPE, "key", "1")
+    backend._database.transaction(killed_once)
+    assert backend.get(SCOPE, "key") is None
+
+
+def test_a_database_that_is_not_there_is_not_waited_for(url: str) -> None:
+    backend = SqlStoreBackend(text_of(make_url(url).set(database="/nowhere/to/be/found")))
+    waits: list[float] = []
+    backend._database._sleep = waits.append
+    with pytest.raises(StoreRefusedError, match="nowhere"):
+        backend.get(SCOPE, "key")
+    assert waits == []
+
+
+# --- what comes back ------------------------------------------------------------------------------------------
+
+
+def test_five_megabytes_come_back(backend: SqlStoreBackend) -> None:
+    text = json.dumps(['é\U0001f600"\\'] * 450_000, ensure_ascii=False)
+    assert len(text.encode()) > 5_000_000
+    backend.set(SCOPE, "key", text)
+    assert backend.get(SCOPE, "key") == text, "it came back changed"  # no diff of megabytes
+
+
+def test_a_moment_is_kept_to_the_microsecond_whatever_the_zone_of_the_server(url: str) -> None:
+    with closing(SqlStoreBackend(in_another_time_zone(url), now=lambda: NOW)) as backend:
+        backend.set(SCOPE, "key", "1", expires_at=NOW.astimezone(timezone(timedelta(hours=-11))))
+        assert backend.history(SCOPE, "key")[0].at == NOW
+    assert ask(url, f"SELECT expires_us FROM {STATE.name}") == [(1_767_323_045_678_901,)]  # noqa: S608
+
+
+# --- references -----------------------------------------------------------------------------------------------
+
+
+def test_a_large_value_is_a_reference_and_a_small_one_is_itself(backend: SqlStoreBackend) -> None:
+    small = backend.serialize_task_state_store_to_ref(value={"page": 3, "é": None}, key="key", scope=SCOPE)
+    assert small == '{"page": 3, "é": null}'
+    large = backend.serialize_task_state_store_to_ref(value=LARGE, key="key:é%", scope=SCOPE)
+    assert large.startswith(f"airflow-resume:1:{backend.store_id}:")
+    assert large.endswith(":key%3A%C3%A9%25")
+    assert [backend.deserialize_task_state_store_from_ref(stored) for stored in (small, large)] == [
+        {"page": 3, "é": None},
+        LARGE,
+    ]
+
+
+def test_a_reference_whose_value_is_gone_is_an_error_or_missing_by_policy(
+    open_backend: Callable[..., SqlStoreBackend], backend: SqlStoreBackend
+) -> None:
+    reference = backend.serialize_task_state_store_to_ref(value=LARGE, key="key", scope=SCOPE)
+    backend.clear(SCOPE)
+    with pytest.raises(DanglingReferenceError, match="'key'"):
+        backend.deserialize_task_state_store_from_ref(reference)
+    lenient = open_backend(on_dangling="missing")
+    assert lenient.deserialize_task_state_store_from_ref(reference) is None
+
+
+def test_a_reference_to_another_database_is_an_error_whatever_the_policy(
+    open_backend: Callable[..., SqlStoreBackend],
+) -> None:
+    with closing(SqlStoreBackend("sqlite://")) as elsewhere:
+        reference = elsewhere.serialize_asset_state_store_to_ref(
+            value=LARGE, key="key", scope=AssetScope(name="orders")
+        )
+    with pytest.raises(ForeignStoreError, match="another host"):
+        open_backend(on_dangling="missing").deserialize_asset_state_store_from_ref(reference)
+
+
+EARLY, LATE = "01980000-0000-7000-8000-000000000000", "01990000-0000-7000-8000-000000000000"
+RANDOM = "01980000-0000-4000-8000-000000000000"
+
+
+def store_as(backend: SqlStoreBackend, value: str, *, try_number: int, attempt_id: str, task_id: str = "task") -> str:
+    attempt = task_context(dag_id="dag", run_id="run", task_id=task_id)
+    with attempt:
+        attempt.context["ti"].try_number, attempt.context["ti"].id = try_number, attempt_id
+        return backend.serialize_task_state_store_to_ref(value=value + LARGE, key="key", scope=SCOPE)
+
+
+def stored(backend: SqlStoreBackend) -> str:
+    return str(backend.get(SCOPE, "key"))[1]
+
+
+def test_an_attempt_that_was_replaced_does_not_write_over_its_successor(backend: SqlStoreBackend) -> None:
+    store_as(backend, "1", try_number=1, attempt_id=EARLY)
+    store_as(backend, "2", try_number=2, attempt_id=LATE)
+    with pytest.raises(SupersededError, match="'key'"):
+        store_as(backend, "3", try_number=1, attempt_id=EARLY)
+    assert stored(backend) == "2"
+
+
+@pytest.mark.parametrize(
+    ("try_number", "attempt_id", "written"),
+    [
+        pytest.param(2, EARLY, True, id="the same attempt"),
+        pytest.param(3, EARLY, True, id="a later one, by a clock that is behind"),
+        pytest.param(1, LATE, True, id="the first of a Dag run that was made again"),
+        pytest.param(1, RANDOM, False, id="an earlier one, of an id that says nothing"),
+    ],
+)
+def test_an_attempt_is_older_when_its_number_and_its_id_are(
+    backend: SqlStoreBackend, *, try_number: int, attempt_id: str, written: bool
+) -> None:
+    store_as(backend, "1", try_number=2, attempt_id=EARLY)
+    if written:
+        store_as(backend, "2", try_number=try_number, attempt_id=attempt_id)
+    else:
+        with pytest.raises(SupersededError):
+            store_as(backend, "2", try_number=try_number, attempt_id=attempt_id)
+    assert stored(backend) == ("2" if written else "1")
+
+
+def test_attempts_of_other_tasks_are_not_compared(backend: SqlStoreBackend) -> None:
+    store_as(backend, "1", try_number=2, attempt_id=LATE)
+    store_as(backend, "2", try_number=1, attempt_id=EARLY, task_id="another")
+    assert stored(backend) == "2"
+
+
+# --- versions -------------------------------------------------------------------------------------------------
+
+
+def test_a_database_of_a_newer_version_is_refused(
+    open_backend: Callable[..., SqlStoreBackend], backend: SqlStoreBackend, url: str
+) -> None:
+    backend.set(SCOPE, "key", "1")
+    ask(url, f"UPDATE {META.name} SET version = 99")  # noqa: S608
+    with pytest.raises(NewerSchemaError, match="version 99 of the tables"):
+        open_backend().get(SCOPE, "key")
+
+
+def test_an_older_database_is_brought_up_once_and_keeps_what_it_has(
+    url: str, backend: SqlStoreBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    backend.set(SCOPE, "key", "1")
+
+    def second(connection: SqlConnection) -> None:
+        connection.exec_driver_sql("CREATE TABLE airflow_resume_second (id INTEGER)")  # fails when it is made again
+
+    monkeypatch.setattr(schema, "MIGRATIONS", (*schema.MIGRATIONS, second))
+    found = run_together(lambda _: SqlStoreBackend(url).get(SCOPE, "key"), 4)
+    assert found == ["1"] * 4
+    assert ask(url, f"SELECT version FROM {META.name}") == [(2,)]  # noqa: S608
+
+
+def test_what_was_interrupted_while_the_tables_were_made_is_finished(
+    open_backend: Callable[..., SqlStoreBackend], backend: SqlStoreBackend, url: str
+) -> None:
+    backend.set(SCOPE, "key", "1")
+    ask(url, f"DELETE FROM {META.name}")  # noqa: S608  the row is written last
+    assert open_backend().get(SCOPE, "key") == "1"
+
+
+def test_so_many_versions_are_kept_as_was_said(open_backend: Callable[..., SqlStoreBackend]) -> None:
+    store = SqlStateStore(open_backend(keep_versions=3), "script")
+    for number in range(5):
+        store.set("key", number)
+    assert [version.value for version in store.history("key")] == [4, 3, 2]
+    store.compare_and_set("key", store.history("key")[0].version, 5)
+    assert [version.value for version in store.history("key")] == [5, 4, 3]
+    store.delete("key")
+    store.compare_and_set("key", 0, 6)
+    store.set("key", 7)
+    assert [version.value for version in store.history("key")] == [7, 6]
+
+
+def test_the_versions_of_a_value_behind_a_reference_are_kept(open_backend: Callable[..., SqlStoreBackend]) -> None:
+    backend = open_backend(keep_versions=2)
+    for number in range(3):
+        store_as(backend, str(number), try_number=number, attempt_id=EARLY)
+    assert [(str(version.value)[0], version.try_number) for version in backend.history(SCOPE, "key")] == [
+        ("2", 2),
+        ("1", 1),
+    ]
+
+
+# --- cleanup --------------------------------------------------------------------------------------------------
+
+
+def keep_some(backend: SqlStoreBackend) -> set[str]:
+    """One row of each sort; the references that are live."""
+    backend.set(SCOPE, "expired", "1", expires_at=NOW - HOUR)
+    backend.set(SCOPE, "not yet", "1", expires_at=NOW + HOUR)
+    backend.set(SCOPE, "for ever", "1")
+    asset = AssetScope(name="orders")
+    live = backend.serialize_asset_state_store_to_ref(value=LARGE, key="live", scope=asset)
+    backend.serialize_asset_state_store_to_ref(value=LARGE, key="orphan", scope=asset)
+    return {live}
+
+
+def test_a_cleanup_does_what_its_plan_says_row_by_row(open_backend: Callable[..., SqlStoreBackend]) -> None:
+    live = keep_some(open_backend(now=lambda: NOW))
+    sweep: dict[str, Any] = {"live": live, "live_as_of": NOW + 2 * HOUR}
+    later = open_backend(now=lambda: NOW)
+    plan = {judged.key: judged.reason for judged in later.plan_cleanup(**sweep)}
+    assert plan == {
+        "expired": Reason.EXPIRED,
+        "not yet": Reason.NOT_EXPIRED,
+        "for ever": Reason.NO_EXPIRY,
+        "live": Reason.REFERENCED,
+        "orphan": Reason.ORPHANED,
+    }
+    report = later.clean(**sweep, batch=1)
+    assert (report.expired, report.orphaned, report.failures) == (1, 1, ())
+    kept = {judged.key for judged in later.plan_cleanup(**sweep)}
+    assert kept == {key for key, reason in plan.items() if not reason.deletes}
+
+
+def test_without_the_references_nothing_goes_that_may_have_one(open_backend: Callable[..., SqlStoreBackend]) -> None:
+    keep_some(open_backend(now=lambda: NOW - 1000 * HOUR))
+    backend = open_backend(now=lambda: NOW)
+    backend.cleanup()
+    reasons = {judged.key: judged.reason for judged in backend.plan_cleanup()}
+    assert reasons["orphan"] is reasons["live"] is Reason.UNKNOWN
+
+
+def test_a_value_whose_reference_may_be_on_its_way_stays(open_backend: Callable[..., SqlStoreBackend]) -> None:
+    backend = open_backend(now=lambda: NOW)
+    keep_some(backend)
+    report = backend.clean(live=set(), live_as_of=NOW + HOUR / 2)
+    assert report.orphaned == 0
+    reasons = [judged.reason for judged in backend.plan_cleanup(live=set(), live_as_of=NOW + HOUR / 2)]
+    assert reasons.count(Reason.TOO_YOUNG) == 2
+
+
+def test_what_is_written_between_the_look_and_the_delete_stays(open_backend: Callable[..., SqlStoreBackend]) -> None:
+    backend, other = open_backend(now=lambda: NOW), open_backend(now=lambda: NOW + 3 * HOUR)
+    keep_some(backend)
+    orphan: Any = {"value": LARGE, "key": "orphan", "scope": AssetScope(name="orders")}
+
+    def write_again() -> None:
+        other.set(SCOPE, "expired", "2", expires_at=NOW + HOUR)
+        other.serialize_asset_state_store_to_ref(**orphan)
+
+    before_the_deletes(backend, write_again)
+    report = backend.clean(live=set(), live_as_of=NOW + 2 * HOUR, batch=10)
+    assert (report.expired, report.orphaned) == (0, 1)  # "live", of which no reference was given
+    assert (backend.get(SCOPE, "expired"), backend.scan(orphan["scope"], "")) == ("2", ["orphan"])
+
+
+def before_the_deletes(backend: SqlStoreBackend, act: Callable[[], None]) -> None:
+    """Act once, after the rows were looked at."""
+    database = backend._database
+    transaction, waiting = database.transaction, [act]
+
+    def acting(work: Any) -> Any:
+        if waiting:
+            waiting.pop()()
+        return transaction(work)
+
+    database.transaction = acting  # type: ignore[method-assign]
+
+
+def test_a_cleanup_that_was_killed_can_be_run_again(url: str, backend: SqlStoreBackend) -> None:
+    past = datetime.now(timezone.utc) - HOUR
+    backend.set_many(SCOPE, {f"key.{number}": "1" for number in range(60)}, expires_at=past)
+    backend.set(SCOPE, "kept", "1")
+
+    def clean(acknowledge: Callable[[int], None]) -> None:
+        cleaner = SqlStoreBackend(url)
+        transaction = cleaner._database.transaction
+
+        def told(work: Any) -> Any:
+            done = transaction(work)
+            acknowledge(1)
+            return done
+
+        cleaner._database.transaction = told  # type: ignore[method-assign]
+        cleaner.clean(batch=1)
+
+    acknowledged_until_killed(clean, after=3)
+    assert 0 < backend.clean(batch=7).expired <= 57
+    assert backend.scan(SCOPE, "") == ["kept"]
