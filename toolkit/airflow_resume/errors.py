@@ -213,6 +213,10 @@ class StoreFullError(BackendError):
     """The database of the state backend has no space left. Nothing was changed: make room and try again."""
 
 
+class NoTablesError(BackendError):
+    """The database has no tables of airflow-resume yet."""
+
+
 class StateReferenceError(BackendError):
     """A reference to a value in a state backend cannot be followed."""
 
@@ -223,6 +227,13 @@ class DanglingReferenceError(StateReferenceError, LookupError, AirflowFailExcept
 
 class ForeignStoreError(StateReferenceError):
     """A reference leads to another database than that of this state backend."""
+
+
+# --- the console command --------------------------------------------------------------------------------------
+
+
+class ConformanceError(ResumeError):
+    """The contract cannot be run on this store."""
 
 
 # --- watermarks -----------------------------------------------------------------------------------------------

@@ -86,6 +86,10 @@ class Database:
         """What several statements give, all of them or none. It raises as `alone` does."""
         return self._persist(lambda: self._together(self._open().engine, work))
 
+    def as_it_is(self, work: Callable[[Connection], T]) -> T:
+        """As `alone`, without making the tables or bringing them up to our version."""
+        return self._persist(lambda: self._alone(self._engine(), work))
+
     def opened(self) -> Opened:
         """The database of this process, opened. It raises as `alone` does."""
         return self._persist(self._open)

@@ -55,6 +55,11 @@ class Dialect(ABC):
     extra: ClassVar[str]
     """Of this distribution: what to install for the driver."""
 
+    product: ClassVar[str]
+    ask_version: ClassVar[str]
+    ask_time: ClassVar[str | None] = None
+    """Gives the server's clock, in seconds since 1970. A file has none."""
+
     begin: ClassVar[str] = "BEGIN"
     """Begins a transaction in which something may be read and then written."""
 
@@ -104,6 +109,8 @@ class Sqlite(Dialect):
     names = ("sqlite",)
     driver = "sqlite+pysqlite"
     extra = "sql"
+    product = "SQLite"
+    ask_version = "SELECT sqlite_version()"
     begin = "BEGIN IMMEDIATE"
 
     def stand_alone(self, connection: Any) -> None:
@@ -164,6 +171,9 @@ class PostgreSQL(Dialect):
     names = ("postgresql", "postgres")
     driver = "postgresql+psycopg"
     extra = "postgresql"
+    product = "PostgreSQL"
+    ask_version = "SHOW server_version"
+    ask_time = "SELECT extract(epoch FROM clock_timestamp())"
 
     def stand_alone(self, connection: Any) -> None:
         connection.autocommit = True
@@ -203,6 +213,9 @@ class MySQL(Dialect):
     names = ("mysql", "mariadb")
     driver = "mysql+pymysql"
     extra = "mysql"
+    product = "MySQL"
+    ask_version = "SELECT version()"
+    ask_time = "SELECT unix_timestamp(now(6))"
 
     def stand_alone(self, connection: Any) -> None:
         connection.autocommit(True)

@@ -109,7 +109,7 @@ def read_store_id(connection: Connection) -> str | None:
     Raises:
         NewerSchemaError: they are newer.
     """
-    version, store_id = _read(connection)
+    version, store_id = read_version(connection)
     if version > len(MIGRATIONS):
         raise NewerSchemaError(
             f"The database has version {version} of the tables, and this airflow-resume knows {len(MIGRATIONS)}."
@@ -120,7 +120,7 @@ def read_store_id(connection: Connection) -> str | None:
 
 def migrate(connection: Connection) -> str:
     """Bring the tables up to our version, and return the id of the database. To be called under the lock."""
-    version, store_id = _read(connection)
+    version, store_id = read_version(connection)
     for number, step in enumerate(MIGRATIONS[version:], version + 1):
         step(connection)
         if number == 1:
@@ -131,7 +131,8 @@ def migrate(connection: Connection) -> str:
     return str(store_id)
 
 
-def _read(connection: Connection) -> tuple[int, str | None]:
+def read_version(connection: Connection) -> tuple[int, str | None]:
+    """The version of the tables, 0 where there are none, and the id of the database."""
     if not inspect(connection).has_table(META.name):
         return 0, None
     found = connection.execute(select(META.c.version, META.c.store_id)).first()

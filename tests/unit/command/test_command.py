@@ -1,0 +1,107 @@
+"""What all subcommands have in common."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_resume.command import main
+from airflow_resume.command.table import MEASURED, lines
+
+Command = Callable[..., Any]
+
+
+@pytest.mark.parametrize(
+    "arguments", [[], ["unknown"], ["cleanup", "a", "b"], ["doctor", "-o", "xml"], ["conformance"], ["migrate", "-x"]]
+)
+def test_a_wrong_usage_ends_with_2(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    assert ended.value.code == 2
+    assert capsys.readouterr().err.startswith("usage: airflow-resume")
+
+
+@pytest.mark.parametrize("subcommand", ["migrate", "cleanup", "doctor"])
+@pytest.mark.parametrize(
+    ("url", "message"),
+    [
+        ("oracle://scott:tiger@host/db", "knows no 'oracle'"),
+        ("tiger", "cannot be read"),
+        ("mysql+nodriver://scott:tiger@host/db", "knows no driver"),
+    ],
+)
+def test_a_wrong_url_is_one_line_without_its_password(
+    command: Command, subcommand: str, url: str, message: str
+) -> None:
+    code, out, err = command(subcommand, url)
+    assert (code, out, err.count("\n")) == (1, "", 1)
+    assert message in err
+    assert "tiger" not in err
+
+
+def test_without_a_url_it_is_that_of_the_configuration(
+    command: Command, made: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "needs a URL" in command("migrate").err
+    monkeypatch.setenv("AIRFLOW__AIRFLOW_RESUME__BACKEND_URL", made)
+    assert [command(name).code for name in ("migrate", "cleanup", "doctor")] == [0, 0, 0]
+
+
+def test_a_missing_driver_names_what_to_install(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pymysql", None)
+    assert "pip install 'airflow-resume[mysql]'" in command("migrate", "mysql://host/db").err
+
+
+def test_a_file_that_is_no_database_is_refused_in_one_line(command: Command, tmp_path: Path) -> None:
+    (tmp_path / "text").write_text("no database " * 100)
+    for name in ("migrate", "cleanup"):
+        code, out, err = command(name, f"sqlite:///{tmp_path / 'text'}")
+        assert (code, out, err.count("\n")) == (1, "", 1)
+        assert "not a database" in err
+
+
+# Airflow's errors bring SQLAlchemy along where it is installed.
+HELP = """
+import sys
+import airflow.sdk.exceptions
+before = set(sys.modules)
+from airflow_resume.command import main
+try:
+    main(["--help"])
+finally:
+    print("loaded", *({"sqlalchemy", "pytest"} & set(sys.modules) - before))
+"""
+
+
+def test_the_help_loads_neither_sqlalchemy_nor_pytest() -> None:
+    done = subprocess.run([sys.executable, "-c", HELP], capture_output=True, text=True, check=True)
+    assert "migrate" in done.stdout
+    assert done.stdout.splitlines()[-1] == "loaded"
+
+
+def test_a_reader_that_stops_early_is_no_error(made: str) -> None:
+    code = f"import sys; from airflow_resume.command import main; sys.exit(main(['doctor', {made!r}]))"
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        assert process.stderr.read() == b""
+    assert process.returncode == 1
+
+
+def test_a_table_is_not_held_in_memory_and_escapes_what_a_terminal_would_obey() -> None:
+    taken: list[int] = []
+
+    def rows() -> Any:
+        for number in range(MEASURED * 3):
+            taken.append(number)
+            yield (number, "\x1b[2J\n")
+
+    table = lines(("A", "B"), rows())
+    assert [next(table), next(table)] == ["A    B", '0    "\\u001b[2J\\n"']
+    assert len(taken) == MEASURED
