@@ -100,7 +100,8 @@ def _play(folder: Path, arguments: Sequence[str]) -> list[Tested]:
     command = [sys.executable, "-m", "airflow_resume.command.recorder", str(folder), *arguments]
     # Other plugins that happen to be installed are not what is tested.
     here = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, **here})  # noqa: S603
+    others = {name: value for name, value in os.environ.items() if name != "PYTEST_ADDOPTS"}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env={**others, **here})  # noqa: S603
     if done.returncode not in UNDERSTOOD:
         said = (done.stdout + done.stderr).strip() or f"exit code {done.returncode}"
         raise ConformanceError(f"No test was run; pytest said: {said[-1000:]}")

@@ -77,7 +77,7 @@ def gather(database: Database) -> Facts:
     try:
         return replace(facts, answers=database.as_it_is(partial(_ask, database.dialect)))
     except (ReadOnlyStoreError, StoreFullError, StoreRefusedError, StoreUnavailableError) as error:
-        return replace(facts, trouble=str(error))
+        return replace(facts, trouble=" ".join(str(error).split()))
 
 
 def _look_at(path: Path) -> File:
