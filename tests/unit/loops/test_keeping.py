@@ -73,6 +73,16 @@ def test_the_rest_may_be_acked_behind_the_loop() -> None:
     assert batches == [(0, 1), (2, 3)]
 
 
+def test_to_ack_once_more_behind_a_loop_that_is_done_writes_nothing() -> None:
+    store = FakeTaskStore()
+    loop = checkpoint(range(4), name="l", ack="manual", context={"task_state_store": store})
+    for _ in loop:
+        loop.ack()
+    calls = len(store.log)
+    loop.ack()
+    assert (loop.done, len(store.log)) == (True, calls)
+
+
 @pytest.mark.parametrize("acked", [True, False])
 def test_a_with_statement_misses_acks_that_never_came(acked: bool) -> None:  # noqa: FBT001
     store = MemoryStore()

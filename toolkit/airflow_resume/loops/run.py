@@ -232,6 +232,8 @@ class LoopRun(Generic[T]):
         """
         if self.plan.ack != "manual":
             raise LoopError(f"The loop {self.plan.name!r} acks every element by itself; ack() needs ack='manual'")
+        if self.ledger.done:  # what is behind the loop acks once more, and nothing was left
+            return
         for number, before, after in self._unacked:
             self.ledger.ack(number, before, after)
         self._unacked.clear()
