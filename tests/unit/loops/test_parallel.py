@@ -180,6 +180,18 @@ def test_a_source_that_fails_is_raised_when_all_in_flight_is_done() -> None:
     assert record(store)["n"] == 3
 
 
+def test_a_thread_that_ends_as_if_the_process_should_fails_the_loop_and_loses_nothing() -> None:
+    def work(number: int) -> int:
+        if number == 2:
+            raise SystemExit
+        return number
+
+    store = MemoryStore()
+    with pytest.raises(LoopError, match=r"A thread of map\(\) ended by SystemExit"):
+        list(loop_over(store).map(work, workers=1))
+    assert record(store)["pos"] == 2
+
+
 def test_a_map_that_is_not_possible_is_named() -> None:
     with pytest.raises(TypeError, match="needs a function"):
         loop_over(MemoryStore()).map(3, workers=1)  # type: ignore[arg-type]

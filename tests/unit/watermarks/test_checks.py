@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import warnings
 from datetime import timedelta
 from typing import Any
@@ -114,6 +115,51 @@ def test_a_trigger_goes_on_where_it_was_and_never_back() -> None:
         assert (store.values[KEY]["at"], store.values[KEY]["rev"]) == ("5", 1)
 
     asyncio.run(run())
+
+
+class TriggererDied(BaseException):
+    """Ends a trigger where no handler runs."""
+
+
+@pytest.mark.parametrize("point", range(20))
+def test_wherever_a_triggerer_dies_every_event_is_fired_and_none_twice_but_the_one_in_hand(point: int) -> None:
+    """Points are before and after each call of the store, and each event."""
+    store, fired, left = AsyncDict(), list[int](), [point]
+
+    def pass_by() -> None:
+        left[0] -= 1
+        if left[0] == -1:
+            raise TriggererDied
+
+    class Mortal(AsyncDict):
+        async def aget(self, key: str, default: Any = None) -> Any:
+            pass_by()
+            return await store.aget(key, default)
+
+        async def aset(self, key: str, value: Any) -> None:
+            pass_by()
+            await store.aset(key, value)
+            pass_by()
+
+    async def watch() -> None:
+        mark = AsyncWatermark[int](Mortal(), initial=0)
+        for event in range(await mark.at(), 4):
+            pass_by()
+            fired.append(event)
+            pass_by()
+            await mark.advance(event + 1)
+
+    with contextlib.suppress(TriggererDied):
+        asyncio.run(watch())
+    asyncio.run(watch())
+    assert sorted(set(fired)) == [0, 1, 2, 3]
+    assert len(fired) <= 5
+    assert fired == sorted(fired)
+
+
+def test_a_mark_that_a_trigger_misses_is_said_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    asyncio.run(AsyncWatermark[int](AsyncDict(), initial=7).at())
+    assert "The mark 'resume.watermark.watermark' was missing; beginning at '7'" in caplog.text
 
 
 def test_a_trigger_notices_that_the_mark_was_set() -> None:

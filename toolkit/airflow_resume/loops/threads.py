@@ -9,6 +9,7 @@ from contextvars import copy_context
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
+from airflow_resume.errors import LoopError
 from airflow_resume.loops.flights import Flight, Flights, Flush, Give, Next, Start, Wait, directions
 from airflow_resume.loops.run import LoopRun, Todo
 from airflow_resume.loops.sequence import opened
@@ -63,7 +64,7 @@ def _fly(
     except Exception as error:  # noqa: BLE001  it belongs to whoever iterates
         landed.put(flight.landed_badly(error))
     except BaseException as error:
-        landed.put(flight.landed_badly(RuntimeError(f"a thread of map() ended by {error!r}")))
+        landed.put(flight.landed_badly(LoopError(f"A thread of map() ended by {error!r}, as if the process should.")))
         raise
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from airflow_resume import values
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from pydantic import JsonValue
 
 T = TypeVar("T")
+
+log = logging.getLogger(__name__)
 
 
 class AsyncStore(Protocol):
@@ -43,8 +46,9 @@ class AsyncWatermark(Generic[T]):
                 at = message.offset
                 await mark.advance(at)
 
-    Fire first, and move then: a triggerer that dies in between fires the event again. The record is that of a
-    `watermark` of the same name, so a task may go on from it.
+    Fire first, and move then: a triggerer that dies in between fires the event again. A trigger cannot see the asset's
+    events, so a mark that was lost looks like one that never was: it begins at `initial` again, which the log says, and
+    fires again what lies behind that. The record is that of a `watermark` of the same name: a task may go on from it.
 
     Args:
         store: of the asset; `asset_state_store[asset]` where the trigger watches several.
@@ -80,6 +84,7 @@ class AsyncWatermark(Generic[T]):
             at = self._initial if is_new else self._codec.typed(stored)
             record = self._codec.made(at, pending="initial" if is_new else "rewind")
             await self._store.aset(self._key, record.to_json())
+            log.warning("The mark %r was %s; beginning at %r", self._key, "missing" if is_new else "typed", record.at)
         self._known = record
         return self._codec.parsed(record).at  # type: ignore[no-any-return]
 
