@@ -24,7 +24,7 @@ import psutil
 
 from airflow_client import AirflowClient
 from airflow_settings import PortInUseError, airflow_environment, free_port, require_free
-from processes import ProcessEndedError, ProcessFamily, descendants, kill
+from processes import ProcessEndedError, ProcessFamily, kill, with_descendants
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -214,7 +214,7 @@ class LocalAirflow(AirflowClient):
             LookupError: As `task_process`.
         """
         process = self.task_process(dag_id, run_id, task_id, map_index)
-        kill([process, *descendants(process)])
+        kill(with_descendants(process))
         return process.pid
 
 

@@ -105,8 +105,7 @@ class ProcessFamily:
     def kill(self, name: str) -> None:
         """SIGKILL one that was started, and whatever it started; `check` does not miss it."""
         started = self._started.pop(name)
-        process = psutil.Process(started.pid)
-        kill([*descendants(process), process])
+        kill(reversed(with_descendants(psutil.Process(started.pid))))
         started.wait()
 
     def check(self) -> None:
@@ -122,7 +121,9 @@ class ProcessFamily:
 
     def members(self) -> set[psutil.Process]:
         """Everyone in the family who is alive."""
-        return _members(self._mark)
+        return _members(self._mark) | {
+            member for process in self._running() for member in with_descendants(psutil.Process(process.pid))
+        }
 
     def stop(self, *, patience: float = 2.0) -> None:
         """End every member, and reap. It may be called again, also after it was interrupted.
@@ -167,16 +168,21 @@ def kill(processes: Iterable[psutil.Process]) -> None:
             process.kill()
 
 
-def descendants(process: psutil.Process) -> list[psutil.Process]:
-    """The living children of a process, and theirs."""
+def with_descendants(process: psutil.Process) -> list[psutil.Process]:
+    """A process, its living children, and theirs."""
     with suppress(psutil.NoSuchProcess):
-        return process.children(recursive=True)
-    return []
+        return [process, *process.children(recursive=True)]
+    return [process]
 
 
 def _members(mark: str) -> set[psutil.Process]:
-    marked = [process for process in psutil.process_iter() if _environment(process).get(_MARK) == mark]
-    return {member for process in marked for member in (process, *descendants(process))}
+    environments = {process: _environment(process) for process in psutil.process_iter()}
+    if silent := [process for process, environment in environments.items() if not environment]:
+        # A process that is in the middle of an exec has none for a moment.
+        time.sleep(_GLANCE)
+        environments |= {process: _environment(process) for process in silent}
+    marked = [process for process, environment in environments.items() if environment.get(_MARK) == mark]
+    return {member for process in marked for member in with_descendants(process)}
 
 
 def _environment(process: psutil.Process) -> Mapping[str, str]:

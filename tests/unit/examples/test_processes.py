@@ -46,6 +46,26 @@ def test_orphans_stay_members(family: ProcessFamily, eventually: Eventually) -> 
     eventually(lambda: len(family.members()) == 1)
 
 
+def test_a_member_in_the_middle_of_an_exec_has_no_environment_for_a_moment_and_is_found(
+    family: ProcessFamily, eventually: Eventually, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    family.start("parent", ORPHAN)
+    eventually(lambda: len(family.members()) == 2)
+    next(member for member in family.members() if member.ppid() == os.getpid()).kill()
+    eventually(lambda: len(family.members()) == 1)
+    looked_at: set[psutil.Process] = set()
+    environ = psutil.Process.environ
+
+    def at_the_second_look(process: psutil.Process) -> dict[str, str]:
+        if process in looked_at:
+            return environ(process)
+        looked_at.add(process)
+        return {}
+
+    monkeypatch.setattr(psutil.Process, "environ", at_the_second_look)
+    assert len(family.members()) == 1
+
+
 def test_who_does_not_end_when_asked_is_killed(family: ProcessFamily, tmp_path: Path, eventually: Eventually) -> None:
     family.start("stubborn", STUBBORN)
     eventually((tmp_path / "stubborn.log").read_text)
