@@ -59,12 +59,14 @@ class Session:
         self.ledger = Ledger(plan.key, plan.source, self._record)
         self.path: list[JsonValue] = [*self.attempt.scope.identity(), plan.key]
         """What makes the loop unlike any other."""
+        self.alarm = plan.alarm()
+        """Calls the loops that coast back to their duties."""
         started = plan.monotonic()
         self._pace = Pace(n=self.ledger.count, now=started)
         self.keeper = Keeper(
             plan.name,
             keeping=plan.keeping,
-            writer=LatestWriter(channel_of(store), self._slot.write, plan.monotonic),
+            writer=LatestWriter(channel_of(store), self._slot.write, plan.monotonic, on_failure=self.alarm.ring),
             record=self._acked,
             now=started,
             careful=self._record.at.stalls > 0 and plan.policy.max_stalls is not None,
@@ -82,6 +84,7 @@ class Session:
     def close(self, error: BaseException | None) -> None:
         """Save what is acked. A write that fails here is logged, and never takes the place of the loop's own error."""
         self._at_end.close()
+        self.alarm.close()
         if error is not None:
             self.attempt.give_back(self._plan.key)
         if isinstance(error, SupersededError):
@@ -105,6 +108,7 @@ class Session:
     def _ask_to_stop(self) -> None:
         """Called in a signal handler."""
         self.stop_asked = True
+        self.alarm.ring()
 
     def _read(self) -> LoopRecord | UnreadableRecordError | None:
         try:
