@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: help demo test unit contract crashes airflow facts-next bench bench-kills lint types check constraints clean
+.PHONY: help demo test unit contract crashes airflow facts-next bench bench-kills soak lint types check constraints clean
 
 help:  ## show what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -35,6 +35,9 @@ bench: $(VENV)/.ready  ## what is measured
 
 bench-kills: $(VENV)/.ready  ## what five kills cost a loop over all flights on a real Airflow; some minutes
 	@$(BIN)/python tests/benchmarks/bench_loop_kills.py
+
+soak: $(VENV)/.ready  ## hundreds of mapped tasks, killed at random for ten minutes (SOAK="--minutes 2")
+	@$(BIN)/python tests/soak/soak.py $(SOAK)
 
 lint: $(VENV)/.ready  ## style, formatting, import borders
 	@$(BIN)/ruff check

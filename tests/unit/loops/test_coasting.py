@@ -11,11 +11,12 @@ from types import FrameType
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from loop_worlds import on_clock
 
 from airflow_resume import checkpoint
+from airflow_resume.channel import Reply
 from airflow_resume.errors import LoopStoppedError, SupersededError
 from airflow_resume.loops import Batches, Checkpoint, Skip
 from airflow_resume.store import MemoryStore
@@ -132,6 +133,8 @@ class RecordingStore(MemoryStore):
     fails_at=st.none() | st.integers(0, 20),
     managed=st.booleans(),
 )
+@settings(deadline=None)
+@example(shape="list", does={0: "takes_long", 3: "fails"}, fails_at=None, managed=False)
 def test_counting_is_not_to_be_told_from_looking_at_each(
     shape: str, does: dict[int, str], fails_at: int | None, *, managed: bool
 ) -> None:
@@ -170,6 +173,7 @@ def interrupted(at: int) -> Iterator[Callable[[], bool]]:
         sys.settrace(before)
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # it may come in a generator's last word
 @pytest.mark.parametrize("shape", sorted(SHAPES))
 def test_a_time_out_between_any_two_instructions_loses_no_element(shape: str) -> None:
     options: dict[str, Any] = {"each": True} if shape == "pages" else {}
@@ -222,21 +226,50 @@ def test_a_line_of_progress_is_written_in_a_loop_that_writes_only_at_its_end(cap
     assert lines[0].startswith("Loop 'l': 30 of 80 elements (38%), 1 elements/s")
 
 
-def test_a_write_that_fails_in_the_background_ends_the_loop_at_the_next_element() -> None:
-    class Away(MemoryStore):
-        def set(self, key: str, value: Any, **options: Any) -> None:
-            if value["n"]:
-                raise SupersededError("replaced")
-            super().set(key, value, **options)
+class Replaced(MemoryStore):
+    """Refuses every write but the claim, and not before it is told to."""
 
-    clock, seen = FakeClock(), list[int]()
-    loop = on_clock(checkpoint(range(100), name="l", interval=timedelta(seconds=3), store=Away()), clock.monotonic)
-    with pytest.raises(SupersededError):
-        for number in loop:
-            clock.sleep(1)
+    def __init__(self) -> None:
+        super().__init__()
+        self.channel = self
+        self.held: list[tuple[Callable[[], Any], Reply[Any]]] = []
+
+    def set(self, key: str, value: Any, **options: Any) -> None:
+        if value["n"]:
+            raise SupersededError("replaced")
+        super().set(key, value, **options)
+
+    def submit(self, call: Callable[[], Any], /) -> Reply[Any]:
+        reply: Reply[Any] = Reply()
+        self.held.append((call, reply))
+        return reply
+
+    def answer(self) -> None:
+        for call, reply in self.held:
+            reply.settle(call)
+
+
+def test_a_write_that_is_refused_in_the_background_ends_the_loop_at_the_next_element() -> None:
+    clock, store, seen = FakeClock(), Replaced(), list[int]()
+
+    def go() -> None:
+        for number in on_clock(checkpoint(range(100), name="l", store=store), clock.monotonic):
             seen.append(number)
-    # The write after the third second is refused, and the loop hears of it when the element after that is acked.
-    assert len(seen) <= 5
+            if number == 10:
+                clock.sleep(2)
+            elif number == 20:
+                store.answer()
+
+    with pytest.raises(SupersededError):
+        go()
+    assert seen == list(range(21))
+
+
+def test_when_the_source_fails_all_that_it_gave_is_done() -> None:
+    store, seen = MemoryStore(), list[int]()
+    with pytest.raises(OSError, match="5"):
+        seen.extend(checkpoint(failing(range(9), 5), name="l", store=store))
+    assert list(checkpoint(failing(range(9), None), name="l", store=store)) == [5, 6, 7, 8]
 
 
 def test_a_task_that_is_told_to_stop_does_so_at_the_next_element() -> None:
