@@ -37,7 +37,7 @@ bench-kills: $(VENV)/.ready  ## what five kills cost a loop over all flights on 
 	@$(BIN)/python tests/benchmarks/bench_loop_kills.py
 
 soak: $(VENV)/.ready  ## hundreds of mapped tasks, killed at random for ten minutes (SOAK="--minutes 2")
-	@$(BIN)/python tests/soak/soak.py $(SOAK)
+	@$(BIN)/python tests/soak.py $(SOAK)
 
 lint: $(VENV)/.ready  ## style, formatting, import borders
 	@$(BIN)/ruff check

@@ -27,8 +27,9 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-HERE = Path(__file__).parent
-sys.path[:0] = [str(HERE.parents[1] / "examples"), str(HERE.parent / "support"), str(HERE / "dags")]
+TESTS = Path(__file__).parent
+SOAK_DAGS = TESTS / "support" / "soak_dags"
+sys.path[:0] = [str(TESTS.parent / "examples"), str(TESTS / "support"), str(SOAK_DAGS)]
 
 import soak_dags  # noqa: E402
 from blows import Blows  # noqa: E402
@@ -154,7 +155,7 @@ def main() -> int:
         }
         flights = few_flights(Path(home))
         options: dict[str, Any] = {"heartbeat_timeout": HEARTBEAT_TIMEOUT, "env": env, "progress": say}
-        with Stage(Path(home), dags=HERE / "dags", flights=flights, **options) as stage:
+        with Stage(Path(home), dags=SOAK_DAGS, flights=flights, **options) as stage:
             for dag_id in DAGS:
                 stage.airflow.wait_until_parsed(dag_id)
             say(f"3 x {arguments.width} task instances a wave, {arguments.minutes} minutes, seed {arguments.seed}")

@@ -49,10 +49,10 @@ class Books:
         self.elements_lost += sum(number not in times for number in range(count))
         self.elements_repeated += times.total() - len(times)
 
-    def add_partition(self, loaded: Iterable[tuple[int, int]], marks: Sequence[int]) -> None:
+    def add_partition(self, loaded: Sequence[tuple[int, int]], marks: Sequence[int]) -> None:
         """A partition: what was loaded, as `[start, end)`, and its marks as they were seen, the last one at the end."""
         times = Counter(row for start, end in loaded for row in range(start, end))
-        mark = marks[-1] if marks else max(times, default=0)
+        mark = marks[-1] if marks else max((end for _, end in loaded), default=0)
         self.rows += mark
         self.rows_lost += sum(row not in times for row in range(mark))
         self.rows_repeated += times.total() - len(times)
