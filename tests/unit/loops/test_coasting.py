@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import timedelta
@@ -284,6 +285,21 @@ def test_a_task_that_is_told_to_stop_does_so_at_the_next_element() -> None:
     with pytest.raises(LoopStoppedError, match=r"element 52 of 100"):
         go()
     assert seen == list(range(51))
+
+
+def test_what_a_map_did_ahead_is_not_delivered_again() -> None:
+    store, done = MemoryStore(), list[int]()
+
+    def work(number: int) -> None:
+        if number == 0:
+            while len(done) < 5:
+                time.sleep(0.001)
+            raise OSError(number)
+        done.append(number)
+
+    with pytest.raises(OSError, match="0"):
+        list(checkpoint(range(30), name="l", store=store).map(work, workers=4))
+    assert list(checkpoint(range(30), name="l", store=store)) == [number for number in range(30) if number not in done]
 
 
 def test_nothing_is_left_running() -> None:
