@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import gc
+import inspect
 import os
 import signal
 import struct
@@ -256,7 +257,7 @@ def test_a_real_kill_cannot_break_checkpoint(tmp_path: Path) -> None:
 
 def test_a_child_that_is_killed_while_another_of_its_threads_reports_a_point_was_killed() -> None:
     def attempt(world: CrashWorld) -> None:
-        sender = world.points.listener.__closure__[0].cell_contents  # type: ignore[union-attr]
+        sender = inspect.getclosurevars(world.points.listener).nonlocals["sender"]  # type: ignore[arg-type]
         os.write(sender.fileno(), struct.pack("!i", 100) + b"the beginning")
         os.kill(os.getpid(), signal.SIGKILL)
 

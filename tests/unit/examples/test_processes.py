@@ -55,13 +55,16 @@ def test_a_member_in_the_middle_of_an_exec_has_no_environment_until_that_is_over
     next(member for member in family.members() if member.ppid() == os.getpid()).kill()
     eventually(lambda: len(family.members()) == 1)
     (orphan,) = family.members()
-    environ, cmdline, looks = psutil.Process.environ, psutil.Process.cmdline, iter(range(5))
+    environ, cmdline, looks = psutil.Process.environ, psutil.Process.cmdline, list(range(5))
 
     def none_yet(process: psutil.Process) -> list[str]:
-        return [] if process == orphan and next(looks, None) is not None else cmdline(process)
+        if process == orphan and looks:
+            looks.pop()
+            return []
+        return cmdline(process)
 
     def none_until_then(process: psutil.Process) -> dict[str, str]:
-        return {} if process == orphan and looks.__length_hint__() else environ(process)
+        return {} if process == orphan and looks else environ(process)
 
     monkeypatch.setattr(psutil.Process, "cmdline", none_yet)
     monkeypatch.setattr(psutil.Process, "environ", none_until_then)
@@ -82,8 +85,13 @@ def test_others_may_start_and_reap_processes_meanwhile(
     family.start("ends", SLEEP)
     family.start("stays", SLEEP)
     ends, stays = family._started.values()
-    kill, poll = lambda: os.kill(ends.pid, signal.SIGKILL), ends.poll
-    others = iter([lambda: family.start("late", SLEEP), kill, ends.wait])
+    poll = ends.poll
+    steps: list[Callable[[], object]] = [
+        lambda: family.start("late", SLEEP),
+        lambda: os.kill(ends.pid, signal.SIGKILL),
+        ends.wait,
+    ]
+    others = iter(steps)
 
     def meanwhile() -> int | None:
         code = poll()
