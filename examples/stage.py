@@ -140,7 +140,7 @@ class Stage:
         finally:
             self._services.stop()
 
-    def hold(self, service: Service, *, label: str, path_prefix: str, nth: int = 1) -> Hold:
-        """Withhold the reply to the nth POST of `label` to a path from now on."""
-        body = {"label": label, "path_prefix": path_prefix, "nth": nth, "method": "POST"}
+    def hold(self, service: Service, *, label: str, path_prefix: str, nth: int = 1, method: str = "POST") -> Hold:
+        """Withhold the reply to the nth request of `label` to a path from now on."""
+        body = {"label": label, "path_prefix": path_prefix, "nth": nth, "method": method}
         return Hold(service=service, id=service.call("POST", "/holds", json=body)["id"])
