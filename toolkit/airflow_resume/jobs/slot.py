@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_resume import values
 from airflow_resume.attempt import Attempt, Cleared
+from airflow_resume.errors import StateReferenceError
 from airflow_resume.jobs.decide import JobStatus, Phase
 from airflow_resume.jobs.record import KEY_PREFIX, JobRecord, first_generation
 from airflow_resume.record import Slot
@@ -153,4 +154,9 @@ class JobSlot:
 
     def is_visible(self) -> bool | None:
         """Whether what this attempt wrote is there for it to read; None when it wrote nothing."""
-        return None if self.record is None else self._store.get(self.key) is not None
+        if self.record is None:
+            return None
+        try:
+            return self._store.get(self.key) is not None
+        except StateReferenceError:  # Airflow has shown the reference, which is all that is asked
+            return True
