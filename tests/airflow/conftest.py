@@ -82,16 +82,16 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
 @pytest.fixture(scope="module")
 def playing_kept(request: pytest.FixtureRequest, kept: Stage) -> Iterator[dict[str, Future[None]]]:
     """As `playing`."""
-    with _begun(request.session, kept=kept) as begun:
+    with _begun(request.session, at_once=8, kept=kept) as begun:
         yield begun
 
 
 @contextmanager
-def _begun(session: pytest.Session, **stage: object) -> Iterator[dict[str, Future[None]]]:
+def _begun(session: pytest.Session, *, at_once: int = AT_ONCE, **stage: object) -> Iterator[dict[str, Future[None]]]:
     """All tests that are to be played on this one stage."""
     (name,) = stage
     items = [item for item in session.items if item.get_closest_marker("side_by_side") and name in _fixtures(item)]
-    with ThreadPoolExecutor(max_workers=AT_ONCE) as pool:
+    with ThreadPoolExecutor(max_workers=at_once) as pool:
         begun = {item.nodeid: pool.submit(_play, item, stage) for item in items}
         yield begun
         for future in begun.values():

@@ -20,6 +20,7 @@ from loop_runs import LoopRun
 from sql_backend_stage import BACKEND, CLEAR_ON_SUCCESS, EVERYTHING, ON_DANGLING, URL
 from sql_places import ask, database_on_postgresql
 from sqlalchemy import make_url
+from task_runs import TaskRun
 
 import scenarios
 from airflow_resume.backends import SqlStoreBackend
@@ -138,6 +139,22 @@ def test_a_deferred_task_finds_its_job_behind_the_reference(kept: Stage) -> None
     run.until_deferred(1)
     assert in_airflow(run.state_store()["resume.job.job"]).startswith(REFERENCE)
     assert run.outcome() == "1 job, its result"
+
+
+def test_an_event_trigger_keeps_its_mark_behind_a_reference(kept: Stage) -> None:
+    def fired() -> list[Any]:
+        return [event["extra"]["payload"] for event in kept.airflow.asset_events("kept_watched")]
+
+    def mark() -> Any:
+        return kept.airflow.asset_state_store("kept_watched").get("resume.watermark.watermark")
+
+    def stands() -> Any:
+        return None if mark() is None else follow(kept, mark())["at"]
+
+    run = TaskRun(kept, "kept_watched", "")
+    run.until(lambda: (stands(), len(fired())) == ("3", 3), "three numbers were fired")
+    assert fired() == [1, 2, 3]
+    assert in_airflow(mark()).startswith(REFERENCE)
 
 
 # --- clear_on_success ---------------------------------------------------------------------------------------------

@@ -51,7 +51,8 @@ def airflow_with_backend(home: Path, *, progress: Callable[[str], None]) -> Iter
     ):
         for name, value in {"ALL_FLIGHTS": rows, "HELD_PAGE": 5, "HELD_CHUNK": 2}.items():
             patch.setattr(scenarios, name, value)
-        stage.airflow.wait_until_parsed("kept_values")  # the last of its file
+        for dag_id in ("kept_values", "kept_watched"):  # the last of each file
+            stage.airflow.wait_until_parsed(dag_id)
         yield stage
 
 
