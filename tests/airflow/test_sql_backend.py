@@ -6,6 +6,7 @@ Every run may have settings of its own, so one Airflow is enough: see `sql_backe
 from __future__ import annotations
 
 import json
+import signal
 import sqlite3
 import threading
 import time
@@ -193,9 +194,24 @@ def test_references_that_airflow_left_at_success_are_an_error_until_they_are_del
     run.clear()
     assert run.outcome() == "1 job, no result, failed"
     assert "delete the key in Airflow's UI and clear the task" in run.log(2)
-    kept.airflow.change("DELETE", f"/api/v2/dags/kept_job/dagRuns/{run.run_id}/taskInstances/run/state-store", None)
+    delete_references(run)
     run.clear()
     assert run.outcome() == "2 jobs, the result of the last"
+
+
+def test_values_that_are_left_without_a_reference_are_written_over(kept: Stage) -> None:
+    """As where a person marks the task as a success: Airflow's server clears what it has, and knows of no backend."""
+    run = waiting(kept, EVERYTHING)
+    assert run.outcome() == "1 job, its result"
+    delete_references(run)
+    run.clear()
+    assert run.outcome() == "2 jobs, the result of the last"
+
+
+def delete_references(run: Run) -> None:
+    run.stage.airflow.change(
+        "DELETE", f"/api/v2/dags/kept_job/dagRuns/{run.run_id}/taskInstances/run/state-store", None
+    )
 
 
 # --- the database is away -----------------------------------------------------------------------------------------
@@ -263,38 +279,19 @@ def test_a_retry_while_the_backend_is_away_fails_by_name_and_the_next_one_goes_o
     assert run.delivered().attempts == [[0, 1, 2, 3], [3, 4, 5]]
 
 
-def test_a_task_that_is_marked_failed_while_the_backend_is_away_dies_in_time_and_its_job_is_seen_to_later(
-    kept: Stage,
-) -> None:
+def test_a_task_that_is_killed_while_the_backend_is_away_leaves_its_job_to_the_next_attempt(kept: Stage) -> None:
     with database_on_postgresql() as url:
         run = waiting(kept, {**EVERYTHING, URL: url})
         process = run.process
         with away(url):
+            process.send_signal(signal.SIGTERM)
+            run.until(lambda: "The task ends (unknown)" in run.log(1), "it has given up to learn why")
             run.mark("failed")
             run.until_gone(process)
-        assert "The task ends (unknown)" in run.log(1)
         assert run.books["alive"] == 1
         run.clear()
         run.until(lambda: run.books["submitted"] == 2, "another job is submitted")
         assert run.outcome() == "2 jobs, 1 cancelled, the result of the last"
-
-
-def test_another_database_than_before_is_an_error_and_the_right_one_goes_on(kept: Stage) -> None:
-    file = beside(kept, "right")
-    environment = {**EVERYTHING, URL: f"sqlite:///{file}"}
-    run = LoopRun.start(kept, "kept_loop", environment=environment, holds=[["loop", 3]], count=6, durability="sync")
-    run.until_held()
-    files = list(file.parent.glob(f"{file.name}*"))
-    for each in files:
-        each.rename(each.with_name(f"elsewhere-{each.name}"))
-    run.process.kill()
-    run.until(lambda: "ForeignStoreError: The value of 'resume.loop.loop' is in the database" in run.log(2), "refused")
-    for each in file.parent.glob(f"{file.name}*"):
-        each.unlink()
-    for each in files:
-        each.with_name(f"elsewhere-{each.name}").rename(each)
-    assert run.end() == "success"
-    assert run.delivered().attempts == [[0, 1, 2, 3], [3, 4, 5]]
 
 
 # --- a worker that is set up wrongly ------------------------------------------------------------------------------
@@ -311,6 +308,33 @@ def newer(stage: Stage) -> str:
     with closing(sqlite3.connect(file, isolation_level=None)) as connection:
         connection.execute("UPDATE airflow_resume_meta SET version = 99")
     return f"sqlite:///{file}"
+
+
+@pytest.mark.parametrize(
+    ("of_try_2", "said"),
+    [
+        ({URL: "sqlite://"}, "ForeignStoreError: The value of 'resume.loop.loop' is in the database"),
+        ({BACKEND: ""}, "BackendNotConfiguredError: 'resume.loop.loop' was written through a state backend, and this"),
+    ],
+)
+def test_a_worker_that_cannot_follow_a_reference_says_so_and_the_next_one_goes_on(
+    kept: Stage, of_try_2: dict[str, str], said: str
+) -> None:
+    tries = {"2": of_try_2}
+    run = LoopRun.start(
+        kept,
+        "kept_loop",
+        environment=EVERYTHING,
+        of_tries=tries,
+        holds=[["loop", 3]],
+        count=6,
+        durability="sync",
+    )
+    run.until_held()
+    run.process.kill()
+    assert run.end() == "success"
+    assert said in run.log(2)
+    assert run.delivered().attempts == [[0, 1, 2, 3], [3, 4, 5]]
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,10 @@ from airflow_resume import ResumePolicy, checkpoint
 
 
 def configure(context: Any) -> None:
-    """Take over the settings of the run, before anybody asks for the backend of this process."""
-    os.environ.update(context["dag_run"].conf.get("environment", {}), TRY_NUMBER=str(context["ti"].try_number))
+    """Take over the settings of the run and those of the try, before anybody asks for the backend of this process."""
+    conf, number = context["dag_run"].conf, str(context["ti"].try_number)
+    os.environ.update(conf.get("environment", {}), TRY_NUMBER=number)
+    os.environ.update(conf.get("of_tries", {}).get(number, {}))
 
 
 ONCE: dict[str, Any] = {"pre_execute": configure}
