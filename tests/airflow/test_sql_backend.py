@@ -208,6 +208,19 @@ def test_values_that_are_left_without_a_reference_are_written_over(kept: Stage) 
     assert run.outcome() == "2 jobs, the result of the last"
 
 
+def test_a_job_whose_record_is_deleted_as_a_person_marks_its_task_ends_with_it(kept: Stage) -> None:
+    """As Airflow's server does with `clear_on_success`, before the task is told."""
+    run = waiting(kept, EVERYTHING)
+    process = run.process
+    delete_references(run)
+    run.mark("success")
+    run.until_gone(process)
+    assert (run.books["cancels"], run.books["alive"]) == (1, 0)
+    assert follow(kept, run.state_store()["resume.job.job"])["phase"] == "submitted"
+    run.clear()
+    assert run.outcome() == "2 jobs, 1 cancelled, the result of the last"
+
+
 def delete_references(run: Run) -> None:
     run.stage.airflow.change(
         "DELETE", f"/api/v2/dags/kept_job/dagRuns/{run.run_id}/taskInstances/run/state-store", None

@@ -85,6 +85,11 @@ def test_a_job_is_not_submitted_a_second_time(trouble: type[Exception]) -> None:
     assert (jobs.most_alive, store.values) == (0, {"resume.job.job": "there was one"})
 
 
+def test_who_is_to_begin_anew_is_told_that_a_job_may_be_alive() -> None:
+    with pytest.raises(DanglingReferenceError, match="that no job of an earlier attempt is alive"):
+        run_job(FakeJobs(), store=behind(DanglingReferenceError, "resume.job.job"))
+
+
 @pytest.mark.parametrize("trouble", [DanglingReferenceError, ForeignStoreError])
 def test_a_reference_is_enough_for_a_killed_attempt_to_know_that_it_was_not_replaced(trouble: type[Exception]) -> None:
     run = JobRun(FakeJobs(scripts=[["SUCCEEDED"]]), store=Behind(trouble))
