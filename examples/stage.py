@@ -61,7 +61,7 @@ class Stage:
         job_seconds: how long a job of the job service takes.
         heartbeat_timeout: seconds until a task whose supervisor is gone is retried.
         triggerer: whether to run one, for deferrable operators.
-        env: more environment of Airflow.
+        env: more environment for Airflow, such as its settings.
         progress: told about each step.
     """
 

@@ -53,6 +53,14 @@ def schema_on_postgresql() -> Iterator[str]:
 
 
 @contextmanager
+def database_on_postgresql() -> Iterator[str]:
+    """The URL of an empty database, which others cannot be kept out of with a mere schema."""
+    server, name = POSTGRESQL.found(), f"airflow_resume_test_{secrets.token_hex(6)}"
+    with made(server, f"CREATE DATABASE {name}", f"DROP DATABASE {name} WITH (FORCE)"):
+        yield text_of(server.set(database=name))
+
+
+@contextmanager
 def database_on_mysql() -> Iterator[str]:
     """The URL of an empty database, with the server's own character set."""
     server, name = MYSQL.found(), f"airflow_resume_test_{secrets.token_hex(6)}"

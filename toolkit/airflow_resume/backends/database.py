@@ -11,6 +11,7 @@ until the patience is over. Any other error gets one of our names.
 
 from __future__ import annotations
 
+import logging
 import os
 import time
 from collections.abc import Callable
@@ -24,6 +25,7 @@ from sqlalchemy.exc import DBAPIError, IntegrityError, NoSuchModuleError, SQLAlc
 from tenacity import Retrying, retry_if_exception, wait_random_exponential
 
 from airflow_resume.backends.dialects import Dialect, Trouble, read_url
+from airflow_resume.backends.event_loop import patience_here
 from airflow_resume.backends.schema import migrate, read_store_id
 from airflow_resume.errors import (
     InvalidStoreUrlError,
@@ -40,9 +42,13 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+log = logging.getLogger(__name__)
+
 PATIENCE_SECONDS = 30.0
 """How long a call is made again."""
 FIRST_WAIT, LONGEST_WAIT = 0.02, 2.0
+NOTABLE_WAIT = 2.0
+"""So many seconds of waiting are worth a line in the log: whoever reads it wonders why the task stands still."""
 
 
 def _wait(seconds: float) -> None:
@@ -166,6 +172,7 @@ class Database:
             stop=self._waited_long_enough,
             sleep=self._sleep,
             wait=wait_random_exponential(multiplier=FIRST_WAIT, max=LONGEST_WAIT),
+            before_sleep=self._say_that_it_waits,
             reraise=True,
         )
         try:
@@ -175,7 +182,18 @@ class Database:
 
     def _waited_long_enough(self, state: RetryCallState) -> bool:
         """The sum of the waits counts too: on a clock that is moved by hand no time passes."""
-        return max(state.seconds_since_start or 0.0, state.idle_for) >= self._patience
+        return max(state.seconds_since_start or 0.0, state.idle_for) >= patience_here(self._patience)
+
+    def _say_that_it_waits(self, state: RetryCallState) -> None:
+        """Once in a call."""
+        error = state.outcome.exception() if state.outcome is not None else None
+        if state.idle_for - state.upcoming_sleep < NOTABLE_WAIT <= state.idle_for and isinstance(error, DBAPIError):
+            log.warning(
+                "%s is away or busy, and is asked again for up to %g s: %s",
+                self._where(),
+                patience_here(self._patience),
+                _reason(error),
+            )
 
     def _is_passing(self, error: BaseException) -> bool:
         return isinstance(error, DBAPIError) and (
@@ -188,9 +206,11 @@ class Database:
         raise self._named(error) from error
 
     def _named(self, error: DBAPIError) -> Exception:
-        where = self.url.render_as_string(hide_password=True)
+        where = self._where()
         if self._is_passing(error):
-            return StoreUnavailableError(f"{where} could not be used for {self._patience:g} s: {_reason(error)}")
+            return StoreUnavailableError(
+                f"{where} could not be used for {patience_here(self._patience):g} s: {_reason(error)}"
+            )
         match self.dialect.trouble(error):
             case Trouble.READ_ONLY:
                 return ReadOnlyStoreError(f"{where} can be read and not written: {_reason(error)}")
@@ -200,6 +220,9 @@ class Database:
                 return InvalidValueError(f"{where} takes no value of this size: {_reason(error)}")
             case _:
                 return StoreRefusedError(f"{where} refused the call: {_reason(error)}")
+
+    def _where(self) -> str:
+        return self.url.render_as_string(hide_password=True)
 
 
 def _reason(error: DBAPIError) -> object:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from airflow_resume.attempt import Attempt
 from airflow_resume.channel import LatestWriter
-from airflow_resume.errors import SupersededError, UnreadableRecordError
+from airflow_resume.errors import DanglingReferenceError, SupersededError, UnreadableRecordError
 from airflow_resume.killed import told_of_kill
 from airflow_resume.loops.keeper import Keeper
 from airflow_resume.loops.ledger import Ledger
@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from pydantic import JsonValue
 
 log = logging.getLogger(__name__)
+
+Unreadable: TypeAlias = UnreadableRecordError | DanglingReferenceError
+"""What is left of a record that was lost."""
+_UNREADABLE = (UnreadableRecordError, DanglingReferenceError)
 
 
 class Session:
@@ -48,7 +52,7 @@ class Session:
             self.changes = left.changes
             if self.opening.fails and isinstance(found, LoopRecord):
                 raise opening_error(self.opening, plan.name, found, left)
-        if isinstance(found, UnreadableRecordError):
+        if isinstance(found, _UNREADABLE):
             if self.opening.fails:
                 raise found
             log.warning("Loop %r: %s", plan.name, found)
@@ -110,10 +114,10 @@ class Session:
         self.stop_asked = True
         self.alarm.ring()
 
-    def _read(self) -> LoopRecord | UnreadableRecordError | None:
+    def _read(self) -> LoopRecord | Unreadable | None:
         try:
             return self._slot.read()
-        except UnreadableRecordError as error:
+        except _UNREADABLE as error:
             return error
 
     def _acked(self) -> LoopRecord:
@@ -130,12 +134,12 @@ class Session:
 
 
 def _left(
-    found: LoopRecord | UnreadableRecordError | None, plan: Plan[Any], attempt: Attempt
+    found: LoopRecord | Unreadable | None, plan: Plan[Any], attempt: Attempt
 ) -> Left | Literal["nothing", "unreadable"]:
     """What an earlier attempt left, as far as the decision needs it."""
     if found is None:
         return "nothing"
-    if isinstance(found, UnreadableRecordError):
+    if isinstance(found, _UNREADABLE):
         return "unreadable"
     changes = plan.source.changes(found.pos) if found.kind == plan.source.kind else ()
     return facts_of(found, epoch=attempt.epoch, definition=plan.definition, changes=changes, now=plan.now())
