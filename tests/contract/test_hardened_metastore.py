@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cleanup_race import CleanupRace, in_another_session
 from metastore import only, tables_in
 from sql_places import ask, database_on_mysql, kill_connections, schema_on_postgresql
 from sqlalchemy import event, insert, select, text
@@ -23,7 +24,6 @@ from sqlalchemy.exc import DBAPIError
 
 from airflow_resume.backends import HardenedMetastoreBackend
 from airflow_resume.errors import CleanupIncompleteError
-from airflow_resume.testing import StoreContract
 from airflow_resume.testing.contract import Ability
 from airflow_resume.testing.contract.children import Child, run_together
 from airflow_resume.testing.contract.places import default_scopes
@@ -37,7 +37,7 @@ def sqlite_in(folder: Path) -> AbstractContextManager[str]:
     return nullcontext(f"sqlite:///{folder / 'airflow.db'}?timeout=0.1")
 
 
-class HardenedContract(StoreContract):
+class HardenedContract(CleanupRace):
     __test__ = False
     examples = 50  # a call takes some milliseconds
     promises = (Ability.SCOPES, Ability.DURABLE, Ability.RETENTION, Ability.CLEANUP)
@@ -46,6 +46,10 @@ class HardenedContract(StoreContract):
     def open_backend(self) -> Callable[[], HardenedMetastoreBackend]:
         only(self.scopes(HardenedMetastoreBackend()))
         return HardenedMetastoreBackend
+
+    @pytest.fixture
+    def set_elsewhere(self, backend: HardenedMetastoreBackend) -> Callable[..., None]:
+        return in_another_session(backend)
 
 
 class TestHardenedOnSqlite(HardenedContract):
