@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import subprocess
@@ -143,13 +144,17 @@ def ten(prefix: str) -> list[str]:
 
 @contextmanager
 def listening(name: str, listener: Callable[..., None]) -> Iterator[None]:
+    """To the engines of Airflow, of which one is for the async methods."""
     from airflow import settings
 
-    event.listen(settings.engine, name, listener)
+    engines = [settings.engine, *([settings.async_engine.sync_engine] if settings.async_engine else [])]
+    for engine in engines:
+        event.listen(engine, name, listener)
     try:
         yield
     finally:
-        event.remove(settings.engine, name, listener)
+        for engine in engines:
+            event.remove(engine, name, listener)
 
 
 @contextmanager
@@ -334,11 +339,52 @@ def test_a_call_whose_connection_is_lost_is_made_again(
     backend: HardenedMetastoreBackend, task: Any, place: str, name: str
 ) -> None:
     *_, asset = default_scopes(backend)
-    with once_before("", partial(kill_connections, place)) as statements:
+    with once_before("", partial(lose_connections, place)) as statements:
         CALLS[name](backend, task, asset)
     assert len(statements) > 1
     if name.startswith("set"):
         assert backend.get(asset if "asset" in name else task, "key") == "1"
+
+
+ASYNC_CALLS: dict[str, Callable[[Any, Any, Any], Any]] = {
+    "aset": lambda backend, task, _: backend.aset(task, "key", "1"),
+    "adelete": lambda backend, task, _: backend.adelete(task, "key"),
+    "aclear": lambda backend, task, _: backend.aclear(task),
+    "aget": lambda backend, task, _: backend.aget(task, "key"),
+    "aset_asset_state_store": lambda backend, _, asset: backend.aset_asset_state_store(
+        asset, "key", "1", kind=watcher()
+    ),
+}
+
+
+@on("postgresql")  # the only server with an async driver here
+@pytest.mark.parametrize("name", ASYNC_CALLS)
+def test_an_async_call_whose_connection_is_lost_is_made_again(
+    backend: HardenedMetastoreBackend, task: Any, place: str, name: str
+) -> None:
+    *_, asset = default_scopes(backend)
+    with once_before("", partial(lose_connections, place)) as statements:
+        asyncio.run(ASYNC_CALLS[name](backend, task, asset))
+    assert len(statements) > 1
+    if name.startswith("aset"):
+        assert backend.get(asset if "asset" in name else task, "key") == "1"
+
+
+@on("postgresql")
+def test_an_async_call_in_a_transaction_of_the_caller_is_made_once(
+    backend: HardenedMetastoreBackend, task: Any, place: str
+) -> None:
+    from airflow.utils.session import create_session_async
+
+    async def write() -> None:
+        async with create_session_async() as opened:
+            await backend.aset(task, "first", "1", session=opened)
+            with once_before("", partial(lose_connections, place)):
+                await backend.aset(task, "second", "2", session=opened)
+
+    with pytest.raises(DBAPIError):
+        asyncio.run(write())
+    assert keys() == []
 
 
 @on("postgresql", "mysql")
@@ -347,7 +393,7 @@ def test_a_call_in_a_transaction_of_the_caller_is_made_once(
 ) -> None:
     def write(opened: Any) -> None:
         backend.set(task, "first", "1", session=opened)
-        with once_before("", partial(kill_connections, place)) as statements:
+        with once_before("", partial(lose_connections, place)) as statements:
             try:
                 backend.set(task, "second", "2", session=opened)
             finally:
@@ -366,7 +412,7 @@ def test_a_call_in_the_transaction_of_the_threads_session_is_made_once(
 
     def write(opened: Any) -> None:
         backend.set(task, "first", "1", session=opened)
-        with once_before("", partial(kill_connections, place)):
+        with once_before("", partial(lose_connections, place)):
             backend.set(task, "second", "2")
 
     with pytest.raises(DBAPIError), create_session() as opened:
@@ -392,6 +438,14 @@ def test_the_patience_ends(backend: HardenedMetastoreBackend, task: Any, place: 
         with pytest.raises(DBAPIError, match="locked"):
             impatient.set(task, "key", "1")
     assert waits
+
+
+def lose_connections(place: str) -> None:
+    """That in use, and those in the pool, which would be noticed only when they are used."""
+    from airflow import settings
+
+    kill_connections(place)
+    settings.engine.dispose()  # type: ignore[union-attr]
 
 
 def watcher() -> Any:
