@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -477,7 +478,20 @@ def eventually(condition: Callable[[], bool]) -> None:
         time.sleep(0.01)
 
 
-# --- the import -----------------------------------------------------------------------------------------------------
+# --- the page, and the import ---------------------------------------------------------------------------------------
+
+PAGE = (Path(__file__).parents[2] / "docs" / "backends.md").read_text()
+
+
+def test_the_page_names_the_backend_and_its_numbers() -> None:
+    from airflow_resume.backends.database import PATIENCE_SECONDS
+    from airflow_resume.backends.hardened import BATCH, LARGEST_BATCH
+
+    (path,) = re.findall(r"^\[state_store\]\nbackend = (\S+)$", PAGE, re.MULTILINE)
+    assert path == f"airflow_resume.backends.{HardenedMetastoreBackend.__name__}"
+    assert f"at a time, at most {LARGEST_BATCH:,}, and {BATCH:,}" in PAGE
+    assert f"for up to {PATIENCE_SECONDS:.0f} seconds" in PAGE
+
 
 LAZY = """
 import sys
