@@ -347,6 +347,22 @@ def test_a_call_whose_connection_is_lost_is_made_again(
         assert backend.get(asset if "asset" in name else task, "key") == "1"
 
 
+@on("postgresql", "mysql")
+@pytest.mark.parametrize("name", ["set", "cleanup"])
+def test_a_commit_whose_reply_is_lost_is_made_again_with_its_transaction(
+    backend: HardenedMetastoreBackend, task: Any, place: str, name: str
+) -> None:
+    fill(task, expired=-HOUR, fresh=HOUR)
+    with once_after_a_commit(place, verb="INSERT" if name == "set" else "DELETE") as statements:
+        if name == "set":
+            backend.set(task, "expired.0", "2")
+        else:
+            backend.cleanup()
+    assert len(statements) == 2
+    assert keys() == sorted(ten("fresh") + (ten("expired") if name == "set" else []))
+    assert backend.get(task, "expired.0") == ("2" if name == "set" else None)
+
+
 ASYNC_CALLS: dict[str, Callable[[Any, Any, Any], Any]] = {
     "aset": lambda backend, task, _: backend.aset(task, "key", "1"),
     "adelete": lambda backend, task, _: backend.adelete(task, "key"),
@@ -447,6 +463,28 @@ def lose_connections(place: str) -> None:
 
     kill_connections(place)
     settings.engine.dispose()  # type: ignore[union-attr]
+
+
+@contextmanager
+def once_after_a_commit(place: str, verb: str) -> Iterator[list[str]]:
+    """Lose the connection when the server has committed the first such statement, and before it has said so."""
+    import psycopg
+    import pymysql
+
+    from airflow import settings
+
+    dialect = settings.engine.dialect  # type: ignore[union-attr]
+    commit = dialect.do_commit
+    lost = psycopg.errors.AdminShutdown() if place.startswith("postgresql") else pymysql.OperationalError(2013, "lost")
+
+    def commit_and_lose(connection: Any) -> None:
+        commit(connection)
+        if len(statements) == 1:
+            raise lost
+
+    with pytest.MonkeyPatch.context() as patch, once_before(verb, lambda: None) as statements:
+        patch.setattr(dialect, "do_commit", commit_and_lose)
+        yield statements
 
 
 def watcher() -> Any:
