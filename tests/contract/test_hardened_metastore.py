@@ -41,7 +41,7 @@ def sqlite_in(folder: Path) -> AbstractContextManager[str]:
 
 class HardenedContract(CleanupRace):
     __test__ = False
-    examples = 50  # a call takes some milliseconds
+    examples = 20  # a call takes some milliseconds
     promises = (Ability.SCOPES, Ability.DURABLE, Ability.RETENTION, Ability.CLEANUP)
 
     @pytest.fixture
@@ -468,14 +468,11 @@ def lose_connections(place: str) -> None:
 @contextmanager
 def once_after_a_commit(place: str, verb: str) -> Iterator[list[str]]:
     """Lose the connection when the server has committed the first such statement, and before it has said so."""
-    import psycopg
-    import pymysql
-
     from airflow import settings
 
-    dialect = settings.engine.dialect  # type: ignore[union-attr]
-    commit = dialect.do_commit
-    lost = psycopg.errors.AdminShutdown() if place.startswith("postgresql") else pymysql.OperationalError(2013, "lost")
+    dialect: Any = settings.engine.dialect  # type: ignore[union-attr]
+    commit, driver = dialect.do_commit, dialect.dbapi
+    lost = driver.errors.AdminShutdown() if place.startswith("postgresql") else driver.OperationalError(2013, "lost")
 
     def commit_and_lose(connection: Any) -> None:
         commit(connection)

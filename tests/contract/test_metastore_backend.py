@@ -15,7 +15,7 @@ from airflow_resume.testing.contract import Ability
 
 class MetastoreContract(CleanupRace):
     __test__ = False
-    examples = 50  # a call takes some milliseconds
+    examples = 20  # a call takes some milliseconds
     promises = (Ability.SCOPES, Ability.DURABLE, Ability.RETENTION, Ability.CLEANUP)
     differs: ClassVar = {
         "test_what_is_set_again_during_a_cleanup_is_not_collected": (
