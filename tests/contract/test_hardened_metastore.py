@@ -21,7 +21,7 @@ import pytest
 from cleanup_race import CleanupRace, in_another_session
 from metastore import only, tables_in
 from sql_places import ask, database_on_mysql, kill_connections, schema_on_postgresql
-from sqlalchemy import event, insert, select, text
+from sqlalchemy import event, insert, make_url, select, text
 from sqlalchemy.exc import DBAPIError
 
 from airflow_resume.backends import HardenedMetastoreBackend
@@ -293,19 +293,29 @@ def test_a_cleanup_that_is_the_victim_of_a_deadlock_goes_on(
     backend: HardenedMetastoreBackend, task: Any, place: str
 ) -> None:
     fill(task, expired=-HOUR, fresh=HOUR)
+    deletes: list[str] = []
+
     with ThreadPoolExecutor(1) as threads, session() as other:
         if place.startswith("postgresql"):
-            other.execute(text("SET LOCAL deadlock_timeout = '60s'"))  # the other one notices first
+            other.execute(text("SET LOCAL deadlock_timeout = '60s'"))  # who notices first is the victim
         else:
-            for key in ten("fresh"):  # the one that has changed less is the victim
+            for key in ten("fresh"):  # who has changed less is the victim
                 other.execute(update_of(key, "2"))
         other.execute(update_of("expired.1", "2"))
-        with once_before("DELETE", lambda: None) as deletes:
-            cleaning = threads.submit(backend.cleanup)
-            eventually(lambda: waits_for_a_lock(place))
+
+        def change_the_other_one() -> None:
             other.execute(update_of("expired.0", "2"))
             other.commit()
-            cleaning.result(PATIENCE)
+
+        def cross(connection: Any, _cursor: Any, statement: str, *_: Any) -> None:
+            deletes.extend([statement] * statement.startswith("DELETE"))
+            if deletes == [statement]:
+                connection.execute(update_of("expired.0", "3"))
+                threads.submit(change_the_other_one)
+                eventually(lambda: waits_for_a_lock(place))
+
+        with listening("before_cursor_execute", cross):
+            backend.cleanup()
     assert len(deletes) == 2
     assert keys() == ten("fresh")
 
@@ -498,10 +508,15 @@ def update_of(key: str, value: str) -> Any:
 
 
 def waits_for_a_lock(place: str) -> bool:
-    if place.startswith("postgresql"):
-        question = "SELECT count(*) FROM pg_locks WHERE NOT granted"
+    """Whether one of the connections to this place does."""
+    url = make_url(place)
+    if url.get_backend_name() == "postgresql":
+        waiting = "pg_stat_activity WHERE wait_event_type = 'Lock' AND application_name = "
+        question = f"SELECT count(*) FROM {waiting} '{url.query['application_name']}'"  # noqa: S608  our own
     else:
-        question = "SELECT count(*) FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT'"
+        waiting = "innodb_trx JOIN information_schema.processlist ON id = trx_mysql_thread_id"
+        where = f"trx_state = 'LOCK WAIT' AND db = '{url.database}'"
+        question = f"SELECT count(*) FROM information_schema.{waiting} WHERE {where}"  # noqa: S608  our own
     answer: Any = ask(place, question)
     return bool(answer[0][0])
 
