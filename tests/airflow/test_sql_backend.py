@@ -24,6 +24,7 @@ from sqlalchemy import make_url
 from task_runs import TaskRun
 
 import scenarios
+from airflow_client import AirflowApiError
 from airflow_resume.backends import SqlStoreBackend
 from stage import Stage
 
@@ -144,7 +145,10 @@ def test_a_deferred_task_finds_its_job_behind_the_reference(kept: Stage) -> None
 
 def test_an_event_trigger_keeps_its_mark_behind_a_reference(kept: Stage) -> None:
     def fired() -> list[Any]:
-        return [event["extra"]["payload"] for event in kept.airflow.asset_events("kept_watched")]
+        try:
+            return [event["extra"]["payload"] for event in kept.airflow.asset_events("kept_watched")]
+        except AirflowApiError:  # it is answered with 500 while a run that the asset has triggered is queued
+            return []
 
     def mark() -> Any:
         return kept.airflow.asset_state_store("kept_watched").get("resume.watermark.watermark")
@@ -153,8 +157,7 @@ def test_an_event_trigger_keeps_its_mark_behind_a_reference(kept: Stage) -> None
         return None if mark() is None else follow(kept, mark())["at"]
 
     run = TaskRun(kept, "kept_watched", "")
-    run.until(lambda: (stands(), len(fired())) == ("3", 3), "three numbers were fired")
-    assert fired() == [1, 2, 3]
+    run.until(lambda: (stands(), fired()) == ("3", [1, 2, 3]), "three numbers were fired")
     assert in_airflow(mark()).startswith(REFERENCE)
 
 
@@ -194,15 +197,6 @@ def test_references_that_airflow_left_at_success_are_an_error_until_they_are_del
     run.clear()
     assert run.outcome() == "1 job, no result, failed"
     assert "delete the key in Airflow's UI and clear the task" in run.log(2)
-    delete_references(run)
-    run.clear()
-    assert run.outcome() == "2 jobs, the result of the last"
-
-
-def test_values_that_are_left_without_a_reference_are_written_over(kept: Stage) -> None:
-    """As where a person marks the task as a success: Airflow's server clears what it has, and knows of no backend."""
-    run = waiting(kept, EVERYTHING)
-    assert run.outcome() == "1 job, its result"
     delete_references(run)
     run.clear()
     assert run.outcome() == "2 jobs, the result of the last"
@@ -323,22 +317,12 @@ def newer(stage: Stage) -> str:
     return f"sqlite:///{file}"
 
 
-@pytest.mark.parametrize(
-    ("of_try_2", "said"),
-    [
-        ({URL: "sqlite://"}, "ForeignStoreError: The value of 'resume.loop.loop' is in the database"),
-        ({BACKEND: ""}, "BackendNotConfiguredError: 'resume.loop.loop' was written through a state backend, and this"),
-    ],
-)
-def test_a_worker_that_cannot_follow_a_reference_says_so_and_the_next_one_goes_on(
-    kept: Stage, of_try_2: dict[str, str], said: str
-) -> None:
-    tries = {"2": of_try_2}
+def test_workers_that_cannot_follow_a_reference_say_so_and_the_next_one_goes_on(kept: Stage) -> None:
     run = LoopRun.start(
         kept,
         "kept_loop",
         environment=EVERYTHING,
-        of_tries=tries,
+        of_tries={"2": {URL: "sqlite://"}, "3": {BACKEND: ""}},
         holds=[["loop", 3]],
         count=6,
         durability="sync",
@@ -346,7 +330,8 @@ def test_a_worker_that_cannot_follow_a_reference_says_so_and_the_next_one_goes_o
     run.until_held()
     run.process.kill()
     assert run.end() == "success"
-    assert said in run.log(2)
+    assert "ForeignStoreError: The value of 'resume.loop.loop' is in the database" in run.log(2)
+    assert "BackendNotConfiguredError: 'resume.loop.loop' was written through a state backend, and" in run.log(3)
     assert run.delivered().attempts == [[0, 1, 2, 3], [3, 4, 5]]
 
 
