@@ -63,6 +63,46 @@ def record(stage: Stage, dag_id: str, key: str) -> Any:
     return follow(stage, kept)
 
 
+# --- a database that is away for long: begun first, as it takes longest ------------------------------------------
+
+
+def beside(stage: Stage, name: str) -> Path:
+    """A file for a database of one test."""
+    return state_file(stage).with_name(f"{name}.db")
+
+
+@contextmanager
+def locked(file: Path) -> Iterator[None]:
+    """Nobody else writes to an SQLite file."""
+    with closing(sqlite3.connect(file, isolation_level=None, timeout=30)) as connection:
+        connection.execute("BEGIN IMMEDIATE")
+        yield
+        connection.execute("ROLLBACK")
+
+
+def test_a_loop_whose_backend_is_away_goes_on_until_too_much_is_uncommitted_and_waits(kept: Stage) -> None:
+    file = beside(kept, "locked")
+    pace, bound, count = 0.1, 3, 150
+    run = LoopRun.start(
+        kept,
+        "kept_loop",
+        environment={**EVERYTHING, URL: f"sqlite:///{file}"},
+        holds=[["loop", 5]],
+        count=count,
+        pace=pace,
+        interval=0.2,
+        max_uncommitted=bound,
+    )
+    run.until_held()
+    with locked(file):
+        run.let_go()
+        time.sleep(AWAY_SECONDS)
+        delivered = run.elements()
+    assert run.end() == "success"
+    assert 6 < len(delivered) <= 6 + 2 * bound / pace < count
+    assert run.delivered().attempts == [list(range(count))]
+
+
 # --- the example Dags, killed: with small values in Airflow, and with none ----------------------------------------
 
 both = pytest.mark.parametrize("prefix", ["", "stored_"])
@@ -221,44 +261,7 @@ def delete_references(run: Run) -> None:
     )
 
 
-# --- the database is away -----------------------------------------------------------------------------------------
-
-
-def beside(stage: Stage, name: str) -> Path:
-    """A file for a database of one test."""
-    return state_file(stage).with_name(f"{name}.db")
-
-
-@contextmanager
-def locked(file: Path) -> Iterator[None]:
-    """Nobody else writes to an SQLite file."""
-    with closing(sqlite3.connect(file, isolation_level=None, timeout=30)) as connection:
-        connection.execute("BEGIN IMMEDIATE")
-        yield
-        connection.execute("ROLLBACK")
-
-
-def test_a_loop_whose_backend_is_away_goes_on_until_too_much_is_uncommitted_and_waits(kept: Stage) -> None:
-    file = beside(kept, "locked")
-    pace, bound, count = 0.1, 3, 150
-    run = LoopRun.start(
-        kept,
-        "kept_loop",
-        environment={**EVERYTHING, URL: f"sqlite:///{file}"},
-        holds=[["loop", 5]],
-        count=count,
-        pace=pace,
-        interval=0.2,
-        max_uncommitted=bound,
-    )
-    run.until_held()
-    with locked(file):
-        run.let_go()
-        time.sleep(AWAY_SECONDS)
-        delivered = run.elements()
-    assert run.end() == "success"
-    assert 6 < len(delivered) <= 6 + 2 * bound / pace < count
-    assert run.delivered().attempts == [list(range(count))]
+# --- a database that is away -----------------------------------------------------------------------------------------
 
 
 @contextmanager
