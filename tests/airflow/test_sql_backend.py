@@ -24,6 +24,7 @@ from sqlalchemy import make_url
 from task_runs import TaskRun
 
 import scenarios
+from airflow_client import AirflowApiError
 from airflow_resume.backends import SqlStoreBackend
 from stage import Stage
 
@@ -60,6 +61,46 @@ def record(stage: Stage, dag_id: str, key: str) -> Any:
     kept = stage.airflow.state_store(dag_id, stage.airflow.newest_run(dag_id), "run")[key]
     assert in_airflow(kept).startswith(REFERENCE) == dag_id.startswith("stored_")
     return follow(stage, kept)
+
+
+# --- a database that is away for long: begun first, as it takes longest ------------------------------------------
+
+
+def beside(stage: Stage, name: str) -> Path:
+    """A file for a database of one test."""
+    return state_file(stage).with_name(f"{name}.db")
+
+
+@contextmanager
+def locked(file: Path) -> Iterator[None]:
+    """Nobody else writes to an SQLite file."""
+    with closing(sqlite3.connect(file, isolation_level=None, timeout=30)) as connection:
+        connection.execute("BEGIN IMMEDIATE")
+        yield
+        connection.execute("ROLLBACK")
+
+
+def test_a_loop_whose_backend_is_away_goes_on_until_too_much_is_uncommitted_and_waits(kept: Stage) -> None:
+    file = beside(kept, "locked")
+    pace, bound, count = 0.1, 3, 150
+    run = LoopRun.start(
+        kept,
+        "kept_loop",
+        environment={**EVERYTHING, URL: f"sqlite:///{file}"},
+        holds=[["loop", 5]],
+        count=count,
+        pace=pace,
+        interval=0.2,
+        max_uncommitted=bound,
+    )
+    run.until_held()
+    with locked(file):
+        run.let_go()
+        time.sleep(AWAY_SECONDS)
+        delivered = run.elements()
+    assert run.end() == "success"
+    assert 6 < len(delivered) <= 6 + 2 * bound / pace < count
+    assert run.delivered().attempts == [list(range(count))]
 
 
 # --- the example Dags, killed: with small values in Airflow, and with none ----------------------------------------
@@ -144,7 +185,10 @@ def test_a_deferred_task_finds_its_job_behind_the_reference(kept: Stage) -> None
 
 def test_an_event_trigger_keeps_its_mark_behind_a_reference(kept: Stage) -> None:
     def fired() -> list[Any]:
-        return [event["extra"]["payload"] for event in kept.airflow.asset_events("kept_watched")]
+        try:
+            return [event["extra"]["payload"] for event in kept.airflow.asset_events("kept_watched")]
+        except AirflowApiError:  # it is answered with 500 while a run that the asset has triggered is queued
+            return []
 
     def mark() -> Any:
         return kept.airflow.asset_state_store("kept_watched").get("resume.watermark.watermark")
@@ -153,8 +197,7 @@ def test_an_event_trigger_keeps_its_mark_behind_a_reference(kept: Stage) -> None
         return None if mark() is None else follow(kept, mark())["at"]
 
     run = TaskRun(kept, "kept_watched", "")
-    run.until(lambda: (stands(), len(fired())) == ("3", 3), "three numbers were fired")
-    assert fired() == [1, 2, 3]
+    run.until(lambda: (stands(), fired()) == ("3", [1, 2, 3]), "three numbers were fired")
     assert in_airflow(mark()).startswith(REFERENCE)
 
 
@@ -199,15 +242,6 @@ def test_references_that_airflow_left_at_success_are_an_error_until_they_are_del
     assert run.outcome() == "2 jobs, the result of the last"
 
 
-def test_values_that_are_left_without_a_reference_are_written_over(kept: Stage) -> None:
-    """As where a person marks the task as a success: Airflow's server clears what it has, and knows of no backend."""
-    run = waiting(kept, EVERYTHING)
-    assert run.outcome() == "1 job, its result"
-    delete_references(run)
-    run.clear()
-    assert run.outcome() == "2 jobs, the result of the last"
-
-
 def test_a_job_whose_record_is_deleted_as_a_person_marks_its_task_ends_with_it(kept: Stage) -> None:
     """As Airflow's server does with `clear_on_success`, before the task is told."""
     run = waiting(kept, EVERYTHING)
@@ -227,44 +261,7 @@ def delete_references(run: Run) -> None:
     )
 
 
-# --- the database is away -----------------------------------------------------------------------------------------
-
-
-def beside(stage: Stage, name: str) -> Path:
-    """A file for a database of one test."""
-    return state_file(stage).with_name(f"{name}.db")
-
-
-@contextmanager
-def locked(file: Path) -> Iterator[None]:
-    """Nobody else writes to an SQLite file."""
-    with closing(sqlite3.connect(file, isolation_level=None, timeout=30)) as connection:
-        connection.execute("BEGIN IMMEDIATE")
-        yield
-        connection.execute("ROLLBACK")
-
-
-def test_a_loop_whose_backend_is_away_goes_on_until_too_much_is_uncommitted_and_waits(kept: Stage) -> None:
-    file = beside(kept, "locked")
-    pace, bound, count = 0.1, 3, 150
-    run = LoopRun.start(
-        kept,
-        "kept_loop",
-        environment={**EVERYTHING, URL: f"sqlite:///{file}"},
-        holds=[["loop", 5]],
-        count=count,
-        pace=pace,
-        interval=0.2,
-        max_uncommitted=bound,
-    )
-    run.until_held()
-    with locked(file):
-        run.let_go()
-        time.sleep(AWAY_SECONDS)
-        delivered = run.elements()
-    assert run.end() == "success"
-    assert 6 < len(delivered) <= 6 + 2 * bound / pace < count
-    assert run.delivered().attempts == [list(range(count))]
+# --- a database that is away -----------------------------------------------------------------------------------------
 
 
 @contextmanager
@@ -323,22 +320,12 @@ def newer(stage: Stage) -> str:
     return f"sqlite:///{file}"
 
 
-@pytest.mark.parametrize(
-    ("of_try_2", "said"),
-    [
-        ({URL: "sqlite://"}, "ForeignStoreError: The value of 'resume.loop.loop' is in the database"),
-        ({BACKEND: ""}, "BackendNotConfiguredError: 'resume.loop.loop' was written through a state backend, and this"),
-    ],
-)
-def test_a_worker_that_cannot_follow_a_reference_says_so_and_the_next_one_goes_on(
-    kept: Stage, of_try_2: dict[str, str], said: str
-) -> None:
-    tries = {"2": of_try_2}
+def test_workers_that_cannot_follow_a_reference_say_so_and_the_next_one_goes_on(kept: Stage) -> None:
     run = LoopRun.start(
         kept,
         "kept_loop",
         environment=EVERYTHING,
-        of_tries=tries,
+        of_tries={"2": {URL: "sqlite://"}, "3": {BACKEND: ""}},
         holds=[["loop", 3]],
         count=6,
         durability="sync",
@@ -346,7 +333,8 @@ def test_a_worker_that_cannot_follow_a_reference_says_so_and_the_next_one_goes_o
     run.until_held()
     run.process.kill()
     assert run.end() == "success"
-    assert said in run.log(2)
+    assert "ForeignStoreError: The value of 'resume.loop.loop' is in the database" in run.log(2)
+    assert "BackendNotConfiguredError: 'resume.loop.loop' was written through a state backend, and" in run.log(3)
     assert run.delivered().attempts == [[0, 1, 2, 3], [3, 4, 5]]
 
 
