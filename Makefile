@@ -31,7 +31,7 @@ facts-next: $(VENV)/.ready  ## the stand-ins of the testing kit against the pre-
 bench: $(VENV)/.ready  ## what is measured
 	@$(BIN)/python tests/benchmarks/bench_explorer.py
 	@$(BIN)/python tests/benchmarks/bench_plugin.py
-	@$(BIN)/python tests/benchmarks/bench_track.py
+	@$(BIN)/python tests/benchmarks
 
 bench-kills: $(VENV)/.ready  ## what five kills cost a loop over all flights on a real Airflow; some minutes
 	@$(BIN)/python tests/benchmarks/bench_loop_kills.py
