@@ -89,15 +89,13 @@ class Worker:
 
 
 @contextmanager
-def worker(environment: Environment, script: str, scale: Scale, **variables: str) -> Iterator[Worker | None]:
+def worker(environment: Environment, script: str, scale: Scale, *arguments: str) -> Iterator[Worker | None]:
     """A script of `rivals/` in an environment; None where no rivals are wanted."""
     if not scale.allows(environment.name):
         yield None
         return
-    command = [environment.python(), RIVALS / script]
-    with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={**os.environ, **variables}
-    ) as process:
+    command = [str(environment.python()), str(RIVALS / script), *arguments]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         try:
             yield Worker(process)
             assert process.stdin is not None
