@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from harness import PER_SECOND, Result, Scale, ratio_at_most, results
+
 from local_airflow import LocalAirflow
 
 DAGS = Path(__file__).with_name("dags")
