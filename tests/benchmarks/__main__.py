@@ -21,7 +21,7 @@ from harness import NotMeasuredError, Result, Scale  # noqa: E402
 from report import printed  # noqa: E402
 from rich.console import Console  # noqa: E402
 
-TOPICS = ("loop_cost", "airflow_loop", "durable_step", "track")
+TOPICS = ("loop_cost", "airflow_loop", "durable_step", "resume", "growth", "track")
 TABLE_WIDTH = 150
 
 
@@ -41,6 +41,7 @@ def main() -> None:
 
 def measured(topic: str, scale: Scale) -> Iterator[Result]:
     """The results of a topic; none where what it needs is not here."""
+    print(f"measuring {topic} ...", file=sys.stderr, flush=True)
     try:
         yield from importlib.import_module(topic).measure(scale)
     except NotMeasuredError as error:
