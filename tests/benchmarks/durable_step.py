@@ -1,18 +1,22 @@
 """A step that is kept before the next one begins: at most the one in hand is done again after a crash.
 
-Both sides keep it in the same server, or each in a SQLite file of its own in one folder. SQLite waits for the disk at
-every commit on both sides (synchronous=FULL); ours has the journal in WAL mode, and DBOS leaves it as it is.
+All keep it in the same server, or each in a SQLite file of its own in one folder. SQLite waits for the disk at every
+commit, whoever writes (synchronous=FULL); ours and the bare driver have the journal in WAL mode, and DBOS leaves it as
+it is. The bare driver is the limit: it overwrites one row, in one statement that commits itself.
 """
 
 from __future__ import annotations
 
 import secrets
+import sqlite3
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from itertools import count
 from pathlib import Path
+from typing import Any
 
+import psycopg
 import pytest
 from environments import DBOS, worker
 from harness import NotMeasuredError, Result, Scale, Target, Work, compare, exhaust, ratio_at_most
@@ -22,36 +26,58 @@ from airflow_resume import checkpoint
 from airflow_resume.backends import SqlStateStore, SqlStoreBackend
 from airflow_resume.loops.plan import Durability
 
-BOUNDS: dict[Durability, str] = {"sync": "kept one by one", "async": "kept once a second"}
+STEP, BARE = "DBOS step", "the bare driver"
 TEN_TIMES = (ratio_at_most(1 / 10),)
+RECORD_BYTES = 330
+"""As long as that of a loop."""
 
 
 def measure(scale: Scale) -> Iterator[Result]:
-    steps = scale.size(200, quick=20)
     with tempfile.TemporaryDirectory() as folder:
-        urls = (f"sqlite:///{Path(folder, name)}.db" for name in ("ours", "theirs"))
-        yield from beside("SQLite", *urls, steps=steps, scale=scale, targets=())
-    with database_on_postgresql() as (ours, theirs):
-        yield from beside("PostgreSQL", ours, theirs, steps=steps, scale=scale, targets=TEN_TIMES)
+        ours, theirs, bare = (Path(folder, f"{name}.db") for name in ("ours", "theirs", "bare"))
+        with closing(sqlite3.connect(bare, isolation_level=None)) as connection:
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute("PRAGMA synchronous = FULL")
+            driver = upserts(connection, "?")
+            yield from beside("SQLite", f"sqlite:///{ours}", f"sqlite:///{theirs}", driver, scale=scale, targets=())
+    with database_on_postgresql() as (url, plain), closing(psycopg.connect(plain, autocommit=True)) as server:
+        yield from beside("PostgreSQL", url, plain, upserts(server, "%s"), scale=scale, targets=TEN_TIMES)
 
 
 def beside(
-    place: str, ours: str, theirs: str, *, steps: int, scale: Scale, targets: tuple[Target, ...]
+    place: str, ours: str, theirs: str, driver: Callable[[int], None], *, scale: Scale, targets: tuple[Target, ...]
 ) -> Iterator[Result]:
+    steps, rounds = scale.size(100, quick=10), scale.rounds(7)
     with closing(SqlStoreBackend(ours)) as backend, worker(DBOS, "dbos_worker.py", scale, theirs) as dbos:
-        for durability, bound in BOUNDS.items():
-            rival = "DBOS step"
-            subjects: dict[str, Work] = {"checkpoint": looping(backend, steps, durability)}
-            if dbos is not None:
-                subjects[rival] = dbos.work("steps", count=steps)
-            yield from compare(
-                f"a durable step on {place}, {bound}",
-                subjects,
-                per=steps,
-                unit="us",
-                rounds=scale.rounds(7),
-                targets={rival: targets} if durability == "sync" else {},
-            )
+        dbos_steps: dict[str, Work] = {} if dbos is None else {STEP: dbos.work("steps", count=steps)}
+        yield from compare(
+            f"a durable step on {place}",
+            {"checkpoint": looping(backend, steps, "sync"), **dbos_steps, BARE: lambda: driver(steps)},
+            per=steps,
+            unit="us",
+            rounds=rounds,
+            targets={STEP: targets},
+            headline=True,
+        )
+        yield from compare(
+            f"a step on {place} that is kept within a second",
+            {"checkpoint": looping(backend, steps, "async"), **dbos_steps},
+            per=steps,
+            unit="us",
+            rounds=rounds,
+        )
+
+
+def upserts(connection: Any, place: str) -> Callable[[int], None]:
+    """A function that writes one row so often."""
+    connection.execute("CREATE TABLE bare (name VARCHAR(20) PRIMARY KEY, value TEXT)")
+    statement = f"INSERT INTO bare VALUES ('loop', {place}) ON CONFLICT (name) DO UPDATE SET value = excluded.value"  # noqa: S608
+
+    def write(times: int) -> None:
+        for number in range(times):  # SQLite does not write what is there already
+            connection.execute(statement, (f"{number:{RECORD_BYTES}}",))
+
+    return write
 
 
 def looping(backend: SqlStoreBackend, steps: int, durability: Durability) -> Callable[[], None]:

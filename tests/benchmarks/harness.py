@@ -34,7 +34,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, field_serializer
 
 Work: TypeAlias = "Callable[[], object]"
 Unit = Literal["ns", "us", "ms", "s", "bytes", "KB", "MB", "calls", "modules"]
@@ -82,6 +82,10 @@ class Spread(_Value):
     median: float
     low: float
     high: float
+
+    @field_serializer("*")
+    def _digits_that_count(self, value: float) -> float:
+        return float(f"{value:.4g}")
 
     @classmethod
     def of(cls, values: Sequence[float]) -> Spread:
@@ -132,6 +136,7 @@ class Result(_Value):
     extra: Spread | None = None
     targets: tuple[Target, ...] = ()
     reached: bool | None = None
+    headline: bool = False
 
 
 def compare(
@@ -142,6 +147,7 @@ def compare(
     unit: Unit = "us",
     rounds: int = 9,
     targets: Mapping[str, tuple[Target, ...]] | None = None,
+    headline: bool = False,
     clock: Callable[[], float] = time.perf_counter,
 ) -> list[Result]:
     """Time the subjects in turns.
@@ -150,6 +156,7 @@ def compare(
         per: operations that a subject does when it is called.
         unit: of time, for one operation.
         targets: by the name of the rival; by our own where there is no rival.
+        headline: whether the README and the chart show it.
         clock: `time.process_time` where only the processor is used: other programs disturb it less.
     """
     scale = PER_SECOND[unit] / per
@@ -159,7 +166,7 @@ def compare(
             seconds = _timed(work, clock)
             if number > 0:
                 costs[name].append(seconds * scale)
-    return results(row, costs, unit=unit, targets=targets)
+    return results(row, costs, unit=unit, targets=targets, headline=headline)
 
 
 def _timed(work: Work, clock: Callable[[], float]) -> float:
@@ -170,10 +177,16 @@ def _timed(work: Work, clock: Callable[[], float]) -> float:
 
 
 def tell(
-    row: str, counts: Mapping[str, float], *, unit: Unit, targets: Mapping[str, tuple[Target, ...]] | None = None
+    row: str,
+    counts: Mapping[str, float],
+    *,
+    unit: Unit,
+    targets: Mapping[str, tuple[Target, ...]] | None = None,
+    headline: bool = False,
 ) -> list[Result]:
     """What was counted: the same in every round, so once is enough."""
-    return results(row, {name: [count] for name, count in counts.items()}, unit=unit, targets=targets)
+    costs = {name: [count] for name, count in counts.items()}
+    return results(row, costs, unit=unit, targets=targets, headline=headline)
 
 
 def results(
@@ -182,6 +195,7 @@ def results(
     *,
     unit: Unit,
     targets: Mapping[str, tuple[Target, ...]] | None = None,
+    headline: bool = False,
 ) -> list[Result]:
     """A result for each rival, or one where there is none.
 
@@ -190,7 +204,7 @@ def results(
     """
     wanted = targets or {}
     (subject, ours), *rivals = costs.items()
-    alone = Result(row=row, subject=subject, unit=unit, cost=Spread.of(ours), rounds=len(ours))
+    alone = Result(row=row, subject=subject, unit=unit, cost=Spread.of(ours), rounds=len(ours), headline=headline)
     if not rivals:
         return [_judged(alone, wanted.get(subject, ()))]
     return [_judged(_against(alone, ours, rival, theirs), wanted.get(rival, ())) for rival, theirs in rivals]

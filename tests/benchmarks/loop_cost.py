@@ -32,6 +32,7 @@ def measure(scale: Scale) -> Iterator[Result]:
         unit="ns",
         rounds=rounds,
         targets={PASSED: CHEAP},
+        headline=True,
         clock=time.process_time,
     )
     pages = [elements[start : start + PAGE] for start in range(0, count, PAGE)]
@@ -70,6 +71,7 @@ def beside_others(scale: Scale) -> Iterator[Result]:
                 unit="ns",
                 rounds=scale.rounds(7),
                 targets=dict.fromkeys(rivals, FASTER),
+                headline=True,
                 clock=time.process_time,
             )
 

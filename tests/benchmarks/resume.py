@@ -16,7 +16,6 @@ from airflow_resume.loops import CursorToken, Keyset, Offset, Page, Source
 
 LIMIT = 1_000
 EARLY = 1_000
-FLAT = (ratio_at_most(1.5),)
 
 
 class Data:
@@ -50,27 +49,15 @@ SOURCES: dict[str, Callable[[Data], Source[Any] | range]] = {
 def measure(scale: Scale) -> Iterator[Result]:
     late = scale.size(1_000_000, quick=20_000)
     for name, source_of in SOURCES.items():
-        resumes = {f"element {stop:,}": Resume(source_of, late, stop) for stop in (late, EARLY)}
-        far = resumes[f"element {late:,}"]
+        row, far, near = f"resume at element {late:,}, {name}", f"at element {late:,}", f"at element {EARLY:,}"
+        resumes = {far: Resume(source_of, late, late), near: Resume(source_of, late, EARLY)}
         yield from compare(
-            f"resume, {name}: until the next element is there",
-            resumes,
-            rounds=scale.rounds(21),
-            targets={f"element {EARLY:,}": FLAT},
+            f"{row}: until it is there", resumes, rounds=scale.rounds(21), targets={near: (ratio_at_most(1.5),)}
         )
-        yield from tell(
-            f"resume, {name}: store calls",
-            {f"element {late:,}": far.calls},
-            unit="calls",
-            targets={f"element {late:,}": (at_most(2),)},
-        )
+        calls, pages = resumes[far].calls, resumes[far].asked
+        yield from tell(f"{row}: store calls", {far: calls}, unit="calls", targets={far: (at_most(2),)})
         if name != "sequence":
-            yield from tell(
-                f"resume, {name}: pages asked for",
-                {f"element {late:,}": far.asked},
-                unit="calls",
-                targets={f"element {late:,}": (at_most(1),)},
-            )
+            yield from tell(f"{row}: pages asked for", {far: pages}, unit="calls", targets={far: (at_most(1),)})
 
 
 class Resume:

@@ -53,6 +53,7 @@ def beside(
         unit="ns",
         rounds=rounds,
         targets={PLAIN: (extra_at_most(100),), **dict.fromkeys(rivals, FIVE_TIMES)},
+        headline=kind == "int",
         clock=time.process_time,
     )
 
