@@ -66,7 +66,7 @@ class Scale:
         return quick if self.quick else full
 
     def rounds(self, full: int) -> int:
-        return min(full, 3) if self.quick else full
+        return 1 if self.quick else full
 
     def allows(self, environment: str) -> bool:
         return not self.quick and environment not in self.without

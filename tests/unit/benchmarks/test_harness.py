@@ -106,7 +106,7 @@ def test_alone_the_target_is_found_by_our_own_name() -> None:
 
 def test_quick_is_small_and_without_others() -> None:
     quick, full = Scale(quick=True), Scale(without=frozenset({"torchdata"}))
-    assert (quick.size(100, quick=1), quick.rounds(9), quick.allows("dlt")) == (1, 3, False)
+    assert (quick.size(100, quick=1), quick.rounds(9), quick.allows("dlt")) == (1, 1, False)
     assert (full.size(100, quick=1), full.rounds(9), full.allows("dlt"), full.allows("torchdata")) == (
         100,
         9,
