@@ -12,6 +12,7 @@ import argparse
 import importlib
 import logging
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -57,12 +58,18 @@ def parsed() -> argparse.Namespace:
 
 
 def measured(topic: str, scale: Scale) -> Iterator[Result]:
-    """The results of a topic; none where what it needs is not here."""
-    print(f"measuring {topic} ...", file=sys.stderr, flush=True)
+    """The results of a topic, as far as what it needs is here."""
+    say(f"measuring {topic} ...")
+    started = time.monotonic()
     try:
         yield from importlib.import_module(topic).measure(scale)
     except NotMeasuredError as error:
-        print(f"{topic}: {error}", file=sys.stderr, flush=True)
+        say(f"  not all of it: {error}")
+    say(f"  {time.monotonic() - started:.0f} s")
+
+
+def say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

@@ -26,10 +26,10 @@ NAMES = {
 def measure(scale: Scale) -> Iterator[Result]:
     count = scale.size(1_000, quick=50)
     took = seconds_in_tasks(count, rounds=1 if scale.quick else 3)
-    costs = {name: [PER_SECOND["us"] * seconds / count for seconds in took[loop]] for loop, name in NAMES.items()}
+    costs = {name: [PER_SECOND["ms"] * seconds / count for seconds in took[loop]] for loop, name in NAMES.items()}
     # The target says nothing about a loop that is over before its first write is due.
     targets = {} if scale.quick else {NAMES["bare"]: (ratio_at_most(1.02),)}
-    yield from results("an element of 5 ms in a real Airflow", costs, unit="us", targets=targets, headline=True)
+    yield from results("an element of 5 ms in a real Airflow", costs, unit="ms", targets=targets, headline=True)
 
 
 def seconds_in_tasks(count: int, *, rounds: int) -> dict[str, list[float]]:
