@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: help demo test unit contract crashes airflow matrix facts-next bench bench-kills soak lint types check constraints clean
+.PHONY: help demo test unit contract crashes airflow matrix facts-next bench bench-quick bench-kills soak lint types check constraints clean
 
 help:  ## show what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -31,10 +31,11 @@ matrix: $(VENV)/.ready  ## which backend keeps the contract: docs/conformance.md
 facts-next: $(VENV)/.ready  ## the stand-ins of the testing kit against the pre-release of the next Airflow
 	@$(BIN)/python tests/support/facts_next.py
 
-bench: $(VENV)/.ready  ## what is measured
-	@$(BIN)/python tests/benchmarks/bench_explorer.py
-	@$(BIN)/python tests/benchmarks/bench_plugin.py
-	@$(BIN)/python tests/benchmarks/bench_track.py
+bench: $(VENV)/.ready  ## measure ours beside others, which are installed apart; writes docs/benchmarks.* and the README
+	@$(BIN)/python tests/benchmarks --publish
+
+bench-quick: $(VENV)/.ready  ## a minute or two of the same, which shows that it runs
+	@$(BIN)/python tests/benchmarks --quick
 
 bench-kills: $(VENV)/.ready  ## what five kills cost a loop over all flights on a real Airflow; some minutes
 	@$(BIN)/python tests/benchmarks/bench_loop_kills.py

@@ -1,26 +1,19 @@
-"""How many crash points a second the explorer tries: one table.
-
-python tests/benchmarks/bench_explorer.py
-"""
+"""What a crash point costs the explorer: a world, a crash or two, all attempts until success, and the oracle."""
 
 from __future__ import annotations
 
-import logging
 import os
-import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta, timezone
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any
 
-sys.path.append(str(Path(__file__).parents[1] / "support"))
-
 from airflow.sdk import Asset
 from file_rows import FileRows
-from rich.console import Console
-from rich.table import Table
+from harness import Result, Scale, Seconds, Target, at_most, compare
 
 from airflow_resume import PollPolicy, ResumePolicy, checkpoint, run_job, watermark
 from airflow_resume.testing import CrashWorld, FakeJobs, FakeTaskStore, World, explore_crashes, task_context
@@ -29,9 +22,38 @@ from airflow_resume.testing.oracles import each_effect_at_least_once, each_effec
 AT_ONCE = ResumePolicy(poll=PollPolicy(interval=timedelta(0), max_interval=timedelta(0), jitter=0))
 ORDERS = Asset("orders")
 START = datetime(2026, 1, 1, tzinfo=timezone.utc)
+A_THOUSAND_A_SECOND = (at_most(1),)
+"""Milliseconds, each."""
 
-TARGET = 1_000
-"""Crash points a second of processor time, on the fakes."""
+
+def measure(scale: Scale) -> Iterator[Result]:
+    pairs = scale.size(1_000, quick=50)
+    for name, attempt, world, oracle in (
+        ("a plain loop", documented_loop, a_store, each_effect_at_least_once),
+        ("checkpoint", our_loop, a_task, each_effect_at_least_once),
+        ("run_job", our_job, a_task, each_effect_exactly_once),
+        ("watermark", our_mark, a_task, each_effect_at_least_once),
+    ):
+        explore = partial(seconds_a_way, attempt, world, oracle=oracle, max_pairs=pairs)
+        yield from explored(name, explore, scale, A_THOUSAND_A_SECOND)
+    with tempfile.TemporaryDirectory() as folder:
+        kill: dict[str, Any] = {"oracle": each_effect_at_least_once, "kinds": ["sigkill"], "max_pairs": 20}
+        explore = partial(seconds_a_way, documented_loop, in_files(folder), **kill)
+        yield from explored("a plain loop, SIGKILL of a child process", explore, scale, ())
+
+
+def explored(name: str, explore: Callable[[], Seconds], scale: Scale, targets: tuple[Target, ...]) -> list[Result]:
+    row = f"a crash point of {name}"
+    return compare(row, {name: explore}, unit="ms", rounds=scale.rounds(3), targets={name: targets})
+
+
+def seconds_a_way(
+    attempt: Callable[[CrashWorld], None], make_world: Callable[[], CrashWorld], **options: Any
+) -> Seconds:
+    """Of processor time, that of child processes included."""
+    started = sum(os.times()[:4])
+    report = explore_crashes(attempt, world=make_world, **options)
+    return Seconds((sum(os.times()[:4]) - started) / report.ways)
 
 
 def documented_loop(world: CrashWorld) -> None:
@@ -69,37 +91,3 @@ def a_task() -> CrashWorld:
 def in_files(folder: str) -> Callable[[], CrashWorld]:
     numbers: Iterator[int] = count()
     return lambda: CrashWorld(store=FakeTaskStore(FileRows(Path(folder, f"{next(numbers)}.json"))))
-
-
-def rate(attempt: Callable[[CrashWorld], None], make_world: Callable[[], CrashWorld], **options: Any) -> float:
-    """Ways a second of processor time, which other programs disturb less than the clock on the wall.
-
-    A way is a world, a crash (or two), all attempts until success, and the oracle.
-    """
-    options = {"oracle": each_effect_at_least_once, "max_pairs": 1_000, **options}
-    explore_crashes(attempt, world=make_world, **{**options, "max_pairs": 1})  # imports, models
-    started = sum(os.times()[:4])
-    report = explore_crashes(attempt, world=make_world, **options)
-    return report.ways / (sum(os.times()[:4]) - started)
-
-
-def main() -> None:
-    logging.disable(logging.ERROR)
-    with tempfile.TemporaryDirectory() as folder:
-        rates = {
-            "plain loop": (rate(documented_loop, a_store), TARGET),
-            "checkpoint": (rate(our_loop, a_task), TARGET),
-            "run_job": (rate(our_job, a_task, oracle=each_effect_exactly_once), TARGET),
-            "watermark": (rate(our_mark, a_task), TARGET),
-            "plain loop, SIGKILL": (rate(documented_loop, in_files(folder), kinds=["sigkill"], max_pairs=20), None),
-        }
-    table = Table("attempt", "crash points per CPU second", "target")
-    for column in table.columns[1:]:
-        column.justify = "right"
-    for name, (value, target) in rates.items():
-        table.add_row(name, f"{value:,.0f}", f"{target:,}" if target else "none")
-    Console().print(table)
-
-
-if __name__ == "__main__":
-    main()
