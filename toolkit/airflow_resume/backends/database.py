@@ -16,11 +16,11 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from threading import RLock, local
-from typing import TYPE_CHECKING, NoReturn, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 from weakref import WeakSet
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event
-from sqlalchemy.exc import DBAPIError, IntegrityError, NoSuchModuleError, SQLAlchemyError
+from sqlalchemy.exc import DBAPIError, NoSuchModuleError, SQLAlchemyError
 from tenacity import Retrying, retry_if_exception, wait_random_exponential
 
 from airflow_resume.backends.dialects import Dialect, Trouble, read_url
@@ -58,6 +58,10 @@ class Opened:
     packet_limit: int | None
 
 
+class RowExistsError(StoreRefusedError):
+    """There is a row of the same identity already."""
+
+
 class Database:
     """A database by its URL. Nothing is opened before it is needed."""
 
@@ -77,7 +81,7 @@ class Database:
 
         Raises:
             StoreUnavailableError: it failed for passing reasons for longer than the patience.
-            IntegrityError: the row is there already.
+            RowExistsError: there is a row of the same identity already.
             BackendError, StoreRefusedError, InvalidValueError: it cannot succeed.
         """
         return self._persist(lambda: self._alone(self._open().engine, work))
@@ -160,7 +164,7 @@ class Database:
             return call()  # nearly always enough, and far cheaper than a Retrying
         except DBAPIError as error:
             if not self._is_passing(error):
-                self._raise_named(error)
+                raise self._named(error) from error
         repeat = Retrying(
             retry=retry_if_exception(self._is_passing),
             stop=self._waited_long_enough,
@@ -171,7 +175,7 @@ class Database:
         try:
             return repeat(call)
         except DBAPIError as error:
-            self._raise_named(error)
+            raise self._named(error) from error
 
     def _waited_long_enough(self, state: RetryCallState) -> bool:
         """The sum of the waits counts too: on a clock that is moved by hand no time passes."""
@@ -182,11 +186,6 @@ class Database:
             error.connection_invalidated or self.dialect.trouble(error) is Trouble.PASSING
         )
 
-    def _raise_named(self, error: DBAPIError) -> NoReturn:
-        if isinstance(error, IntegrityError):
-            raise error
-        raise self._named(error) from error
-
     def _named(self, error: DBAPIError) -> Exception:
         where = self.url.render_as_string(hide_password=True)
         if self._is_passing(error):
@@ -196,6 +195,8 @@ class Database:
                 return ReadOnlyStoreError(f"{where} can be read and not written: {_reason(error)}")
             case Trouble.FULL:
                 return StoreFullError(f"{where} has no space left: {_reason(error)}. Make room and try again.")
+            case Trouble.EXISTS:
+                return RowExistsError(f"{where} has such a row already: {_reason(error)}")
             case Trouble.TOO_LARGE:
                 return InvalidValueError(f"{where} takes no value of this size: {_reason(error)}")
             case _:

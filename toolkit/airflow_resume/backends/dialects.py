@@ -43,6 +43,8 @@ class Trouble(Enum):
     READ_ONLY = "read only"
     FULL = "full"
     TOO_LARGE = "too large"
+    EXISTS = "exists"
+    """There is a row of the same identity already."""
     OTHER = "other"
 
 
@@ -141,7 +143,8 @@ class Sqlite(Dialect):
         )
 
     def trouble(self, error: DBAPIError) -> Trouble:
-        return _SQLITE.get(_sqlite_code(error.orig), Trouble.OTHER)
+        code = _sqlite_code(error.orig)
+        return _SQLITE.get(code, _SQLITE.get(code & 0xFF, Trouble.OTHER))
 
 
 _SQLITE = {
@@ -150,16 +153,18 @@ _SQLITE = {
     8: Trouble.READ_ONLY,
     13: Trouble.FULL,
     18: Trouble.TOO_LARGE,
+    2067: Trouble.EXISTS,  # CONSTRAINT_UNIQUE
 }
+"""By the whole code, or by its first byte, which names the kind."""
 
-_SQLITE_TEXTS = {"locked": 5, "readonly": 8, "is full": 13, "too big": 18}
+_SQLITE_TEXTS = {"locked": 5, "readonly": 8, "is full": 13, "too big": 18, "UNIQUE constraint": 2067}
 """Python 3.10 does not give the code."""
 
 
 def _sqlite_code(error: BaseException | None) -> int:
     code = getattr(error, "sqlite_errorcode", None)
     if isinstance(code, int):
-        return code & 0xFF
+        return code
     if not isinstance(error, sqlite3.Error):
         return 0
     return next((number for words, number in _SQLITE_TEXTS.items() if words in str(error)), 0)
@@ -195,7 +200,15 @@ class PostgreSQL(Dialect):
             return _without_code(error.orig)
         if code in {"40001", "40P01", "55P03"} or code.startswith(("08", "57P0")):
             return Trouble.PASSING
-        return {"25006": Trouble.READ_ONLY, "53100": Trouble.FULL, "54000": Trouble.TOO_LARGE}.get(code, Trouble.OTHER)
+        return _POSTGRESQL.get(code, Trouble.OTHER)
+
+
+_POSTGRESQL = {
+    "23505": Trouble.EXISTS,
+    "25006": Trouble.READ_ONLY,
+    "53100": Trouble.FULL,
+    "54000": Trouble.TOO_LARGE,
+}
 
 
 def _without_code(error: BaseException | None) -> Trouble:
@@ -264,6 +277,7 @@ _MYSQL: Mapping[object, Trouble] = {
     1021: Trouble.FULL,
     1114: Trouble.FULL,
     1153: Trouble.TOO_LARGE,
+    1062: Trouble.EXISTS,
 }
 
 _DIALECTS: tuple[Dialect, ...] = (Sqlite(), PostgreSQL(), MySQL())

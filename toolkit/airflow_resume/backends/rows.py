@@ -10,6 +10,7 @@ from functools import cache
 from typing import Any
 
 from sqlalchemy import (
+    ColumnElement,
     Connection,
     Delete,
     Executable,
@@ -160,11 +161,7 @@ def _insert() -> Executable:
 
 
 def write_new(connection: Connection, row: NewRow) -> None:
-    """Insert.
-
-    Raises:
-        IntegrityError: there is a row already.
-    """
+    """Insert; that there is a row already is an error of the database."""
     connection.execute(_insert(), row.columns())
 
 
@@ -243,9 +240,13 @@ def read_history(connection: Connection, where: dict[str, Any]) -> Sequence[Row[
     return connection.execute(statement, where).all()
 
 
+def forgotten() -> ColumnElement[bool]:
+    """Whether what a version belongs to is not there any more."""
+    same = (STATE.c.scope_hash == HISTORY.c.scope_hash) & (STATE.c.key_hash == HISTORY.c.key_hash)
+    return ~exists().where(same)
+
+
 def forget(connection: Connection, place: Place | None = None) -> None:
     """Delete the history of what is not there any more, in a scope or in all."""
-    same = (STATE.c.scope_hash == HISTORY.c.scope_hash) & (STATE.c.key_hash == HISTORY.c.key_hash)
-    gone = ~exists().where(same)
-    here = gone if place is None else gone & (HISTORY.c.scope_hash == place.identity)
+    here = forgotten() if place is None else forgotten() & (HISTORY.c.scope_hash == place.identity)
     connection.execute(delete(HISTORY).where(here))

@@ -7,10 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy.exc import IntegrityError
-
 from airflow_resume.backends import rows
-from airflow_resume.backends.database import Database
+from airflow_resume.backends.database import Database, RowExistsError
 from airflow_resume.backends.dialects import byte_size
 from airflow_resume.backends.rows import NewRow
 from airflow_resume.backends.scopes import AnyScope, Place, key_digest, place_of
@@ -142,7 +140,7 @@ class Vault:
 
         try:
             return self._history_too(row, insert)
-        except IntegrityError:
+        except RowExistsError:
             return False
 
     def _history_too(self, row: NewRow, write: Callable[[Connection], bool]) -> bool:
