@@ -3,7 +3,9 @@
 Processes are forked, and two must not share a connection. So there is an engine for each process, made when it is
 first needed, and the one that a child inherited is neither used nor closed in it: closing would say good-bye to the
 server on the parent's behalf. SQLite does not even bear that a child inherits an open file, so that is closed before.
-Threads of a process take turns on its one connection.
+Threads of a process take turns on its one connection, which is kept from call to call: to take it out of a pool, to ask
+whether it is alive, and to put it back would cost more than most calls do. It is given up when anything is raised in a
+call; one that was lost in between is found out by the next call, which is then made again like any other.
 
 A call that fails for a passing reason (a deadlock, a lock, a lost connection) is made again, its commit included,
 until the patience is over. Any other error gets one of our names.
@@ -72,6 +74,7 @@ class Database:
         self._patience = patience
         self._sleep = sleep
         self._engines: dict[int, Engine] = {}
+        self._connections: dict[int, Connection] = {}
         self._opened: dict[int, Opened] = {}
         self._turn = RLock()
         _databases.add(self)
@@ -101,6 +104,7 @@ class Database:
     def close(self) -> None:
         """Close the connection of this process. It may be used again afterwards."""
         with self._turn:
+            self._give_up()
             engine = self._engines.get(os.getpid())
             if engine is not None:
                 engine.dispose()
@@ -139,12 +143,25 @@ class Database:
         return Opened(engine=engine, store_id=store_id, packet_limit=packet_limit)
 
     def _alone(self, engine: Engine, work: Callable[[Connection], T]) -> T:
-        with self._turn, engine.connect() as connection:
-            return work(connection)
+        with self._turn:
+            connection = self._connections.get(os.getpid())
+            if connection is None:
+                connection = self._connections[os.getpid()] = engine.connect()
+            try:
+                return work(connection)
+            except BaseException:  # who knows what is still on its way to us
+                self._give_up()
+                raise
+
+    def _give_up(self) -> None:
+        connection = self._connections.pop(os.getpid(), None)
+        if connection is not None:
+            connection.close()
 
     def _together(self, engine: Engine, work: Callable[[Connection], T]) -> T:
         """The transaction is begun and ended in words, as drivers differ in what their methods for it do."""
-        with self._turn, engine.connect() as connection:
+
+        def whole(connection: Connection) -> T:
             connection.exec_driver_sql(self.dialect.begin)
             try:
                 done = work(connection)
@@ -153,6 +170,8 @@ class Database:
                 _roll_back(connection)
                 raise
             return done
+
+        return self._alone(engine, whole)
 
     def _migrate(self, connection: Connection) -> str:
         with self.dialect.schema_lock(connection):
