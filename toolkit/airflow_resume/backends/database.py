@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from threading import RLock, local
 from typing import TYPE_CHECKING, TypeVar
@@ -32,6 +32,7 @@ from airflow_resume.errors import (
     InvalidValueError,
     MissingDriverError,
     ReadOnlyStoreError,
+    ResumeError,
     StoreFullError,
     StoreRefusedError,
     StoreUnavailableError,
@@ -101,6 +102,12 @@ class Database:
         """The database of this process, opened. It raises as `alone` does."""
         return self._persist(self._open)
 
+    def opened_anew(self) -> Opened:
+        """As `opened`, and what was known of the server is asked for again, on a new connection."""
+        self.close()
+        self._opened.pop(os.getpid(), None)
+        return self.opened()
+
     def close(self) -> None:
         """Close the connection of this process. It may be used again afterwards."""
         with self._turn:
@@ -149,7 +156,9 @@ class Database:
                 connection = self._connections[os.getpid()] = engine.connect()
             try:
                 return work(connection)
-            except BaseException:  # who knows what is still on its way to us
+            except BaseException as error:  # who knows what is still on its way to us
+                if self._is_read_only(error):
+                    connection.invalidate()
                 self._give_up()
                 raise
 
@@ -182,7 +191,7 @@ class Database:
         try:
             return call()  # nearly always enough, and far cheaper than a Retrying
         except DBAPIError as error:
-            if not self._is_passing(error):
+            if not self._is_passing(error) and not self._is_read_only(error):
                 raise self._named(error) from error
         repeat = Retrying(
             retry=retry_if_exception(self._is_passing),
@@ -205,21 +214,29 @@ class Database:
             error.connection_invalidated or self.dialect.trouble(error) is Trouble.PASSING
         )
 
+    def _is_read_only(self, error: BaseException) -> bool:
+        """Then a new connection is tried once: one that was opened for reading stays so when that has changed."""
+        return isinstance(error, DBAPIError) and self.dialect.trouble(error) is Trouble.READ_ONLY
+
     def _named(self, error: DBAPIError) -> Exception:
         where = self.url.render_as_string(hide_password=True)
         if self._is_passing(error):
             return StoreUnavailableError(f"{where} could not be used for {self._patience:g} s: {_reason(error)}")
-        match self.dialect.trouble(error):
-            case Trouble.READ_ONLY:
-                return ReadOnlyStoreError(f"{where} can be read and not written: {_reason(error)}")
-            case Trouble.FULL:
-                return StoreFullError(f"{where} has no space left: {_reason(error)}. Make room and try again.")
-            case Trouble.EXISTS:
-                return RowExistsError(f"{where} has such a row already: {_reason(error)}")
-            case Trouble.TOO_LARGE:
-                return InvalidValueError(f"{where} takes no value of this size: {_reason(error)}")
-            case _:
-                return StoreRefusedError(f"{where} refused the call: {_reason(error)}")
+        kind, words = _NAMED[self.dialect.trouble(error)]
+        return kind(words.format(where=where, reason=_reason(error)))
+
+
+_NAMED: Mapping[Trouble, tuple[type[ResumeError], str]] = {
+    Trouble.READ_ONLY: (ReadOnlyStoreError, "{where} can be read and not written: {reason}"),
+    Trouble.FULL: (StoreFullError, "{where} has no space left: {reason}. Make room and try again."),
+    Trouble.TOO_LARGE: (InvalidValueError, "{where} takes no value of this size: {reason}"),
+    Trouble.EXISTS: (RowExistsError, "{where} has such a row already: {reason}"),
+    Trouble.NOT_OPENED: (
+        StoreRefusedError,
+        "{where} refused the call: {reason}. Is its folder there, and may this user write in it, also beside the file?",
+    ),
+    Trouble.OTHER: (StoreRefusedError, "{where} refused the call: {reason}"),
+}
 
 
 def _reason(error: DBAPIError) -> object:

@@ -43,6 +43,8 @@ class Trouble(Enum):
     READ_ONLY = "read only"
     FULL = "full"
     TOO_LARGE = "too large"
+    NOT_OPENED = "not opened"
+    """A file, or one beside it, cannot be opened or made."""
     EXISTS = "exists"
     """There is a row of the same identity already."""
     OTHER = "other"
@@ -152,12 +154,20 @@ _SQLITE = {
     6: Trouble.PASSING,  # LOCKED
     8: Trouble.READ_ONLY,
     13: Trouble.FULL,
+    14: Trouble.NOT_OPENED,
     18: Trouble.TOO_LARGE,
     2067: Trouble.EXISTS,  # CONSTRAINT_UNIQUE
 }
 """By the whole code, or by its first byte, which names the kind."""
 
-_SQLITE_TEXTS = {"locked": 5, "readonly": 8, "is full": 13, "too big": 18, "UNIQUE constraint": 2067}
+_SQLITE_TEXTS = {
+    "locked": 5,
+    "readonly": 8,
+    "is full": 13,
+    "unable to open": 14,
+    "too big": 18,
+    "UNIQUE constraint": 2067,
+}
 """Python 3.10 does not give the code."""
 
 
@@ -292,7 +302,7 @@ def read_url(url: str | URL) -> tuple[URL, Dialect]:
     """
     try:
         parsed = make_url(url)
-    except ArgumentError as error:
+    except (ArgumentError, ValueError) as error:  # ValueError: the port is no number
         raise InvalidStoreUrlError(
             "The URL of the state backend cannot be read. Write it as SQLAlchemy does, such as"
             " sqlite:////srv/airflow/state.db or postgresql://user:password@host/database."
