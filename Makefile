@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: help demo test unit contract crashes airflow facts-next bench bench-kills lint types check constraints clean
+.PHONY: help demo test unit contract crashes airflow matrix facts-next bench bench-kills lint types check constraints clean
 
 help:  ## show what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -24,6 +24,9 @@ crashes: $(VENV)/.ready  ## the testing kit turned on everything, real kills of 
 
 airflow: $(VENV)/.ready  ## the tests on a real Airflow with real kills
 	@$(BIN)/python -m pytest tests/airflow
+
+matrix: $(VENV)/.ready  ## which backend keeps the contract: docs/conformance.md, made anew
+	@$(BIN)/python tests/support/matrix.py
 
 facts-next: $(VENV)/.ready  ## the stand-ins of the testing kit against the pre-release of the next Airflow
 	@$(BIN)/python tests/support/facts_next.py
