@@ -21,7 +21,7 @@ from harness import NotMeasuredError, Result, Scale  # noqa: E402
 from report import printed  # noqa: E402
 from rich.console import Console  # noqa: E402
 
-TOPICS = ("loop_cost", "airflow_loop", "durable_step", "resume", "growth", "track", "backend")
+TOPICS = ("loop_cost", "airflow_loop", "durable_step", "resume", "growth", "track", "backend", "cleanup")
 TABLE_WIDTH = 150
 
 

@@ -111,7 +111,7 @@ def repeated(call: Callable[[str], object], many: int) -> Callable[[], None]:
 def airflows(home: Path) -> Iterator[tuple[Callable[[str], object], ...]]:
     """Set and get by Airflow's own backend, each in a session of its own, as its API server calls it."""
     with metastore(home):
-        from airflow.sdk.state import TaskScope
+        from airflow._shared.state import TaskScope
         from airflow.state.metastore import MetastoreBackend
 
         backend, scope = MetastoreBackend(), TaskScope(dag_id="dag", run_id="run", task_id="task")
