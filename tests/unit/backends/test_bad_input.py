@@ -79,12 +79,15 @@ def test_too_large_a_value_is_refused_with_its_key_its_size_the_limit_and_the_re
 def test_what_does_not_fit_into_a_packet_of_the_server_is_refused(backend: SqlStoreBackend) -> None:
     database: Any = backend._database
     opened = replace(database.opened(), packet_limit=200_000)
-    database.opened = lambda: opened
+    database.opened = database.opened_anew = lambda: opened
     with pytest.raises(ValueTooLargeError, match=r"may have 134,464 \(the server's max_allowed_packet"):
         backend.set(SCOPE, "key", "x" * 150_000)
 
 
-@pytest.mark.parametrize("url", ["", "state.db", "oracle://host/database", "redis://:secret@host"])
+@pytest.mark.parametrize(
+    "url",
+    ["", "state.db", "postgresql://user:secret@host:port/database", "oracle://host/database", "redis://:secret@host"],
+)
 def test_what_is_no_url_of_ours_is_refused_when_the_backend_is_made_and_not_shown(url: str) -> None:
     with pytest.raises(InvalidStoreUrlError) as caught:
         SqlStoreBackend(url)

@@ -43,6 +43,10 @@ class Trouble(Enum):
     READ_ONLY = "read only"
     FULL = "full"
     TOO_LARGE = "too large"
+    NOT_OPENED = "not opened"
+    """A file, or one beside it, cannot be opened or made."""
+    EXISTS = "exists"
+    """There is a row of the same identity already."""
     OTHER = "other"
 
 
@@ -141,7 +145,8 @@ class Sqlite(Dialect):
         )
 
     def trouble(self, error: DBAPIError) -> Trouble:
-        return _SQLITE.get(_sqlite_code(error.orig), Trouble.OTHER)
+        code = _sqlite_code(error.orig)
+        return _SQLITE.get(code, _SQLITE.get(code & 0xFF, Trouble.OTHER))
 
 
 _SQLITE = {
@@ -149,17 +154,27 @@ _SQLITE = {
     6: Trouble.PASSING,  # LOCKED
     8: Trouble.READ_ONLY,
     13: Trouble.FULL,
+    14: Trouble.NOT_OPENED,
     18: Trouble.TOO_LARGE,
+    2067: Trouble.EXISTS,  # CONSTRAINT_UNIQUE
 }
+"""By the whole code, or by its first byte, which names the kind."""
 
-_SQLITE_TEXTS = {"locked": 5, "readonly": 8, "is full": 13, "too big": 18}
+_SQLITE_TEXTS = {
+    "locked": 5,
+    "readonly": 8,
+    "is full": 13,
+    "unable to open": 14,
+    "too big": 18,
+    "UNIQUE constraint": 2067,
+}
 """Python 3.10 does not give the code."""
 
 
 def _sqlite_code(error: BaseException | None) -> int:
     code = getattr(error, "sqlite_errorcode", None)
     if isinstance(code, int):
-        return code & 0xFF
+        return code
     if not isinstance(error, sqlite3.Error):
         return 0
     return next((number for words, number in _SQLITE_TEXTS.items() if words in str(error)), 0)
@@ -195,7 +210,15 @@ class PostgreSQL(Dialect):
             return _without_code(error.orig)
         if code in {"40001", "40P01", "55P03"} or code.startswith(("08", "57P0")):
             return Trouble.PASSING
-        return {"25006": Trouble.READ_ONLY, "53100": Trouble.FULL, "54000": Trouble.TOO_LARGE}.get(code, Trouble.OTHER)
+        return _POSTGRESQL.get(code, Trouble.OTHER)
+
+
+_POSTGRESQL = {
+    "23505": Trouble.EXISTS,
+    "25006": Trouble.READ_ONLY,
+    "53100": Trouble.FULL,
+    "54000": Trouble.TOO_LARGE,
+}
 
 
 def _without_code(error: BaseException | None) -> Trouble:
@@ -264,6 +287,7 @@ _MYSQL: Mapping[object, Trouble] = {
     1021: Trouble.FULL,
     1114: Trouble.FULL,
     1153: Trouble.TOO_LARGE,
+    1062: Trouble.EXISTS,
 }
 
 _DIALECTS: tuple[Dialect, ...] = (Sqlite(), PostgreSQL(), MySQL())
@@ -278,7 +302,7 @@ def read_url(url: str | URL) -> tuple[URL, Dialect]:
     """
     try:
         parsed = make_url(url)
-    except ArgumentError as error:
+    except (ArgumentError, ValueError) as error:  # ValueError: the port is no number
         raise InvalidStoreUrlError(
             "The URL of the state backend cannot be read. Write it as SQLAlchemy does, such as"
             " sqlite:////srv/airflow/state.db or postgresql://user:password@host/database."
