@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import signal
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from datetime import datetime, timedelta, timezone
@@ -151,6 +152,38 @@ def test_a_connection_that_is_killed_within_a_transaction_is_made_again_and_the_
     backend.set(SCOPE, "key", "1")
     backend._database.transaction(killed_once)
     assert backend.get(SCOPE, "key") is None
+
+
+class Alarm(BaseException):
+    """As Airflow's time-out of a task."""
+
+
+@pytest.fixture
+def _alarm() -> Iterator[None]:
+    def ring(*_: object) -> None:
+        raise Alarm
+
+    before = signal.signal(signal.SIGALRM, ring)
+    yield
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    signal.signal(signal.SIGALRM, before)
+
+
+@pytest.mark.usefixtures("_alarm")
+def test_an_answer_that_was_not_waited_for_is_not_taken_for_that_of_the_next_call(
+    url: str, backend: SqlStoreBackend
+) -> None:
+    sleep = {"postgresql": "SELECT 'late' FROM pg_sleep(2)", "mysql": "SELECT concat('late', sleep(2))"}
+    kind = make_url(url).get_backend_name()
+    if kind == "sqlite":
+        pytest.skip("a signal is looked at when the call has ended, so there is nothing to be waited for")
+    backend.set(SCOPE, "key", "1")
+    with pytest.raises(Alarm):
+        signal.setitimer(signal.ITIMER_REAL, 0.2)
+        backend._database.alone(lambda connection: connection.exec_driver_sql(sleep[kind]).scalar())
+    assert backend.get(SCOPE, "key") == "1"
+    backend.set(SCOPE, "key", "2")
+    assert backend.get(SCOPE, "key") == "2"
 
 
 def test_a_database_that_is_not_there_is_not_waited_for(url: str) -> None:

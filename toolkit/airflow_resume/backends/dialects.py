@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import Enum
 from typing import Any, ClassVar
 
-from sqlalchemy import URL, Connection, Executable, Table, text
+from sqlalchemy import URL, Connection, Delete, Executable, Table, func, select, text
 from sqlalchemy.dialects import mysql, postgresql, sqlite
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError
@@ -99,6 +100,16 @@ class Dialect(ABC):
         """The largest statement that the server takes, in bytes."""
         return None
 
+    def delete_these(self, connection: Connection, statement: Delete, ids: Sequence[int]) -> int:
+        """Delete the rows with these ids that the statement is about; how many there were.
+
+        The ids are words of the statement: there may be more of them than a driver takes as parameters. It never comes
+        again, so it goes past SQLAlchemy's cache of statements.
+        """
+        these = statement.where(text(f"id IN ({','.join(map(str, ids))})"))
+        words = str(these.compile(dialect=connection.dialect, compile_kwargs={"literal_binds": True}))
+        return connection.exec_driver_sql(words).rowcount
+
     def weight(self, value: str) -> int:
         """The bytes that a value has in a statement."""
         return byte_size(value)
@@ -137,6 +148,11 @@ class Sqlite(Dialect):
         """Readers do not wait for a writer."""
         if connection.exec_driver_sql("PRAGMA journal_mode").scalar() not in {"wal", "memory"}:
             connection.exec_driver_sql("PRAGMA journal_mode = WAL")
+
+    def delete_these(self, connection: Connection, statement: Delete, ids: Sequence[int]) -> int:
+        """The ids are one parameter: its driver keeps the last 128 statements, however long each may be."""
+        listed = func.json_each(json.dumps(ids)).table_valued("value")
+        return connection.execute(statement.where(statement.table.c.id.in_(select(listed.c.value)))).rowcount
 
     def upsert(self, table: Table, identity: list[str], changed: list[str]) -> Executable:
         statement = sqlite.insert(table)

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Delete, Row, Select, Table, delete, select, text
+from sqlalchemy import ColumnElement, Connection, Delete, Row, Select, Table, delete, select
 
 from airflow_resume.backends.database import Database
 from airflow_resume.errors import ResumeError
@@ -87,7 +87,7 @@ class Sweep:
         if not ids:
             return
         try:
-            swept.deleted += self.database.alone(partial(_delete, self._delete_again(ids)))
+            swept.deleted += self.database.alone(lambda c: self.database.dialect.delete_these(c, self._again, ids))
         except ResumeError as error:
             swept.note(error)
 
@@ -95,18 +95,12 @@ class Sweep:
     def _look(self) -> Select[Any]:
         return select(self.table.c.id, *self.columns).where(self.doomed)
 
-    def _delete_again(self, ids: Sequence[int]) -> Delete:
-        """The ids are words of the statement: there may be more of them than a driver takes as parameters."""
-        these = text(f"id IN ({','.join(map(str, ids))})")
-        return delete(self.table).where(these, self.doomed)
+    @cached_property
+    def _again(self) -> Delete:
+        return delete(self.table).where(self.doomed)
 
 
 def read_page(statement: Select[Any], after: int, size: int, connection: Connection) -> Sequence[Row[Any]]:
     """What a statement gives, in the order of its first column, which is the id, so many rows behind another."""
     (number, *_) = statement.selected_columns
     return connection.execute(statement.where(number > after).order_by(number).limit(size)).all()
-
-
-def _delete(statement: Delete, connection: Connection) -> int:
-    words = str(statement.compile(dialect=connection.dialect, compile_kwargs={"literal_binds": True}))
-    return connection.exec_driver_sql(words).rowcount  # past the cache of statements: it never comes again
