@@ -100,10 +100,10 @@ class Tracker:
         Raises:
             CursorColumnError, CursorTypeError, NullCursorError, FutureRowError, UnsortedRowsError: at the row.
         """
+        # No generator itself: each that stands between the rows and the body costs as much as all it does for a row.
         if unique is None and not ordered and isinstance(key, str):
-            yield from self._fast(rows, key, tally)
-        else:
-            yield from self._careful(rows, key, tally, unique=unique, ordered=ordered)
+            return self._fast(rows, key, tally)
+        return self._careful(rows, key, tally, unique=unique, ordered=ordered)
 
     def _fast(self, rows: Iterable[RowT], key: str, tally: Tally) -> Iterator[RowT]:
         """Rows whose value has the cursor's own type and lies in the window cost two comparisons.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from copy import copy
 from datetime import datetime, timezone
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Generic, Literal, cast
 
 from typing_extensions import TypeVar
@@ -194,8 +195,12 @@ class Window(Generic[T]):
         return self._read_to_its_end(tracker.tracked(rows, key, self.tally, unique=unique, ordered=ordered))
 
     def _read_to_its_end(self, elements: Iterator[RowT]) -> Iterator[RowT]:
-        yield from elements
+        return chain(elements, self._note_end())
+
+    def _note_end(self) -> Iterator[Any]:
+        """Nothing, behind what there was."""
         self._open_reads -= 1
+        yield from ()
 
     def observe(self, value: object) -> None:
         """A row with this cursor value was loaded (where `track` does not fit)."""
