@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: help demo test unit contract crashes airflow facts-next bench bench-quick bench-kills lint types check constraints clean
+.PHONY: help demo test unit contract crashes airflow matrix facts-next bench bench-quick bench-kills soak lint types check constraints clean
 
 help:  ## show what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -25,6 +25,9 @@ crashes: $(VENV)/.ready  ## the testing kit turned on everything, real kills of 
 airflow: $(VENV)/.ready  ## the tests on a real Airflow with real kills
 	@$(BIN)/python -m pytest tests/airflow
 
+matrix: $(VENV)/.ready  ## which backend keeps the contract: docs/conformance.md, made anew
+	@$(BIN)/python tests/support/matrix.py
+
 facts-next: $(VENV)/.ready  ## the stand-ins of the testing kit against the pre-release of the next Airflow
 	@$(BIN)/python tests/support/facts_next.py
 
@@ -36,6 +39,9 @@ bench-quick: $(VENV)/.ready  ## a minute or two of the same, which shows that it
 
 bench-kills: $(VENV)/.ready  ## what five kills cost a loop over all flights on a real Airflow; some minutes
 	@$(BIN)/python tests/benchmarks/bench_loop_kills.py
+
+soak: $(VENV)/.ready  ## hundreds of mapped tasks, killed at random for ten minutes (SOAK="--minutes 2")
+	@$(BIN)/python tests/soak.py $(SOAK)
 
 lint: $(VENV)/.ready  ## style, formatting, import borders
 	@$(BIN)/ruff check

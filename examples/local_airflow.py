@@ -192,6 +192,10 @@ class LocalAirflow(AirflowClient):
         if self._family is not None:
             self._family.check()
 
+    def members(self) -> set[psutil.Process]:
+        """Every process of this Airflow."""
+        return self._family.members() if self._family else set()
+
     def task_process(self, dag_id: str, run_id: str, task_id: str, map_index: int = -1) -> psutil.Process:
         """The process that runs a task; its parent is the task's supervisor.
 
@@ -201,8 +205,7 @@ class LocalAirflow(AirflowClient):
         found = self.task_instance(dag_id, run_id, task_id, map_index)
         if found["state"] != "running" or not found["pid"]:
             raise LookupError(f"{dag_id}.{task_id} is {found['state']}, not running")
-        members = self._family.members() if self._family else set()
-        for process in members:
+        for process in self.members():
             if process.pid == found["pid"]:
                 return process
         raise LookupError(f"process {found['pid']} of {dag_id}.{task_id} is not ours")

@@ -27,6 +27,8 @@ import psutil
 
 _MARK = "PROCESS_FAMILY"
 _GLANCE = 0.02
+_EXEC_PATIENCE = 2.0
+"""Seconds at most that an exec is waited for; it takes as many milliseconds."""
 
 
 class ProcessEndedError(RuntimeError):
@@ -105,7 +107,7 @@ class ProcessFamily:
     def kill(self, name: str) -> None:
         """SIGKILL one that was started, and whatever it started; `check` does not miss it."""
         started = self._started.pop(name)
-        kill(reversed(with_descendants(psutil.Process(started.pid))))
+        kill(reversed(_family_of(started)))
         started.wait()
 
     def check(self) -> None:
@@ -121,9 +123,7 @@ class ProcessFamily:
 
     def members(self) -> set[psutil.Process]:
         """Everyone in the family who is alive."""
-        return _members(self._mark) | {
-            member for process in self._running() for member in with_descendants(psutil.Process(process.pid))
-        }
+        return _members(self._mark) | {member for process in self._running() for member in _family_of(process)}
 
     def stop(self, *, patience: float = 2.0) -> None:
         """End every member, and reap. It may be called again, also after it was interrupted.
@@ -136,7 +136,8 @@ class ProcessFamily:
         """
         known = self.members()
         for process in self._running():
-            os.killpg(process.pid, SIGTERM)
+            with suppress(ProcessLookupError):  # it has just ended by itself
+                os.killpg(process.pid, SIGTERM)
         _wait_until(lambda: not self._running(), patience)
         _kill_all(self._mark, known)
         for process in self._started.values():
@@ -146,7 +147,7 @@ class ProcessFamily:
         atexit.unregister(self.stop)
 
     def _running(self) -> list[subprocess.Popen[bytes]]:
-        return [process for process in self._started.values() if process.poll() is None]
+        return [process for process in list(self._started.values()) if process.poll() is None]
 
     def _dismiss_guard(self) -> None:
         if self._guard is not None:
@@ -175,11 +176,25 @@ def with_descendants(process: psutil.Process) -> list[psutil.Process]:
     return [process]
 
 
+def is_alive(process: psutil.Process) -> bool:
+    """Whether a process has not ended. A zombie has; reaping it is up to its parent."""
+    with suppress(psutil.NoSuchProcess):
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    return False
+
+
+def _family_of(started: subprocess.Popen[bytes]) -> list[psutil.Process]:
+    """A process that was started, unless it was reaped by another thread meanwhile, and its descendants."""
+    with suppress(psutil.NoSuchProcess):
+        return with_descendants(psutil.Process(started.pid))
+    return []
+
+
 def _members(mark: str) -> set[psutil.Process]:
     environments = {process: _environment(process) for process in psutil.process_iter()}
     if silent := [process for process, environment in environments.items() if not environment]:
-        # A process that is in the middle of an exec has none for a moment.
-        time.sleep(_GLANCE)
+        # A process that is in the middle of an exec has none until that is over.
+        _wait_until(lambda: not any(map(_is_in_exec, silent)), _EXEC_PATIENCE)
         environments |= {process: _environment(process) for process in silent}
     marked = [process for process, environment in environments.items() if environment.get(_MARK) == mark]
     return {member for process in marked for member in with_descendants(process)}
@@ -190,6 +205,13 @@ def _environment(process: psutil.Process) -> Mapping[str, str]:
     with suppress(psutil.Error, OSError):
         return process.environ()
     return {}
+
+
+def _is_in_exec(process: psutil.Process) -> bool:
+    # It has a program, which threads of the kernel and processes that have ended do not, and no arguments yet.
+    with suppress(psutil.Error, OSError):
+        return bool(process.exe()) and not process.cmdline()
+    return False
 
 
 def _kill_all(mark: str, known: Iterable[psutil.Process] = (), *, patience: float = 10.0) -> None:
@@ -205,18 +227,11 @@ def _kill_all(mark: str, known: Iterable[psutil.Process] = (), *, patience: floa
 
 
 def _alive(processes: Iterable[psutil.Process]) -> set[psutil.Process]:
-    return {process for process in processes if _is_alive(process)}
+    return {process for process in processes if is_alive(process)}
 
 
 def _none_alive(processes: Iterable[psutil.Process]) -> bool:
-    return not any(map(_is_alive, processes))
-
-
-def _is_alive(process: psutil.Process) -> bool:
-    # A zombie has ended; reaping it is up to its parent.
-    with suppress(psutil.NoSuchProcess):
-        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
-    return False
+    return not any(map(is_alive, processes))
 
 
 def _wait_until(condition: Callable[[], bool], timeout: float) -> None:

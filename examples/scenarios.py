@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 from clients import ROWS_A_PAGE
-from stage import GLANCE, Stage
+from stage import Stage
 
 Say = Callable[[str], None]
 
@@ -41,8 +40,7 @@ def one_job(stage: Stage, prefix: str, say: Say) -> Outcome:
     hold.wait()
     killed = airflow.kill_task(dag_id, run_id, "run")
     say(f"{dag_id}: the job is submitted, the task does not know yet: kill -9 {killed}")
-    _wait_for_try(stage, dag_id, run_id, 2)
-    time.sleep(1.5)
+    stage.hold(stage.jobs, label=dag_id, path_prefix="/jobs/", method="GET").wait()
     say(f"{dag_id}: try 2 waits for the job: kill -9 {airflow.kill_task(dag_id, run_id, 'run')}")
     state = airflow.wait_for_run(dag_id, run_id, timeout=RUN_SECONDS)
     say(f"{dag_id}: {state}")
@@ -123,20 +121,6 @@ def _promise_rows(outcome: Outcome) -> None:
     outcome.promise("no row is lost", kept=numbers["rows_lost"] == 0)
     outcome.promise("no row is duplicated", kept=numbers["rows_duplicated"] == 0)
     outcome.promise("every row is loaded", kept=numbers["rows_loaded"] == ALL_FLIGHTS)
-
-
-def _wait_for_try(stage: Stage, dag_id: str, run_id: str, number: int, seconds: float = 60) -> None:
-    for found in _glances(stage, dag_id, run_id, seconds):
-        if found["try_number"] == number and found["state"] == "running" and found["pid"]:
-            return
-    raise TimeoutError(f"try {number} of {dag_id} did not start within {seconds:.0f} s")
-
-
-def _glances(stage: Stage, dag_id: str, run_id: str, seconds: float) -> Iterator[dict[str, Any]]:
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        yield stage.airflow.task_instance(dag_id, run_id, "run")
-        time.sleep(5 * GLANCE)
 
 
 def _attempts(stage: Stage, dag_id: str, run_id: str) -> int:

@@ -2,7 +2,7 @@
 
 The API server logs a person's actions on its event loop, which deadlocks with a thread that has written and has yet to
 commit. Whoever waits then must lose patience, and had better be the loop: its client asks again. Were it the thread,
-Airflow would fail a task that has done its work.
+Airflow would fail a task that has done its work. Other databases of a task are none of its business.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _ON_A_LOOP, _ELSEWHERE = 250, 60_000
 
 @event.listens_for(Engine, "before_cursor_execute")
 def _be_patient(connection: Connection, cursor: Any, *_: Any) -> None:
-    if connection.dialect.name == "sqlite":
+    if connection.dialect.name == "sqlite" and str(connection.engine.url.database).endswith("/airflow.db"):
         cursor.execute(f"PRAGMA busy_timeout = {_ON_A_LOOP if _is_on_a_loop() else _ELSEWHERE}")
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -61,6 +61,7 @@ class Stage:
         job_seconds: how long a job of the job service takes.
         heartbeat_timeout: seconds until a task whose supervisor is gone is retried.
         triggerer: whether to run one, for deferrable operators.
+        env: more environment for Airflow, such as its settings.
         progress: told about each step.
     """
 
@@ -74,13 +75,14 @@ class Stage:
         job_seconds: float = 8,
         heartbeat_timeout: int | None = None,
         triggerer: bool = False,
+        env: Mapping[str, str] | None = None,
         progress: Callable[[str], None] = lambda _: None,
     ) -> None:
         self._home = home
         self._progress = progress
         self._ports = {name: home / f"{name}.port" for name in ("flights", "arrivals", "jobs")}
         self._services = ProcessFamily(dict(os.environ), logs=home / "logs-of-services")
-        self._environment = {"JOB_SECONDS": str(job_seconds)}
+        self._environment = {"JOB_SECONDS": str(job_seconds), **(env or {})}
         self._airflow_options: dict[str, Any] = {
             "port": port,
             "heartbeat_timeout": heartbeat_timeout,
@@ -138,7 +140,7 @@ class Stage:
         finally:
             self._services.stop()
 
-    def hold(self, service: Service, *, label: str, path_prefix: str, nth: int = 1) -> Hold:
-        """Withhold the reply to the nth POST of `label` to a path from now on."""
-        body = {"label": label, "path_prefix": path_prefix, "nth": nth, "method": "POST"}
+    def hold(self, service: Service, *, label: str, path_prefix: str, nth: int = 1, method: str = "POST") -> Hold:
+        """Withhold the reply to the nth request of `label` to a path from now on."""
+        body = {"label": label, "path_prefix": path_prefix, "nth": nth, "method": method}
         return Hold(service=service, id=service.call("POST", "/holds", json=body)["id"])

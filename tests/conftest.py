@@ -7,9 +7,16 @@ import sys
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 TESTS = Path(__file__).parent
 sys.path[:0] = [str(TESTS.parent / "examples"), str(TESTS / "support")]
+
+# The examples are the same in every run, and none has to be found or tried in time: a busy machine fails no law.
+# `--hypothesis-profile=search` looks for new ones.
+settings.register_profile("search", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("repeat", settings.get_profile("search"), derandomize=True)
+settings.load_profile("repeat")
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from job_dag_files import copy_of_job_dags, few_flights
+from sql_backend_stage import airflow_with_backend
 from watermark_runs import Loads
 
 from stage import Stage
@@ -71,12 +72,26 @@ def playing_loads(request: pytest.FixtureRequest, loads: Loads) -> Iterator[dict
         yield begun
 
 
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    """A real Airflow whose workers keep state in a database of its own."""
+    with airflow_with_backend(Path(tmp_path_factory.mktemp("kept")), progress=say) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def playing_kept(request: pytest.FixtureRequest, kept: Stage) -> Iterator[dict[str, Future[None]]]:
+    """As `playing`."""
+    with _begun(request.session, at_once=8, kept=kept) as begun:
+        yield begun
+
+
 @contextmanager
-def _begun(session: pytest.Session, **stage: object) -> Iterator[dict[str, Future[None]]]:
+def _begun(session: pytest.Session, *, at_once: int = AT_ONCE, **stage: object) -> Iterator[dict[str, Future[None]]]:
     """All tests that are to be played on this one stage."""
     (name,) = stage
     items = [item for item in session.items if item.get_closest_marker("side_by_side") and name in _fixtures(item)]
-    with ThreadPoolExecutor(max_workers=AT_ONCE) as pool:
+    with ThreadPoolExecutor(max_workers=at_once) as pool:
         begun = {item.nodeid: pool.submit(_play, item, stage) for item in items}
         yield begun
         for future in begun.values():
@@ -99,7 +114,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> object:
     """A test that is played side by side with others is already being played: wait for its end."""
     if pyfuncitem.get_closest_marker("side_by_side") is None:
         return None
-    name = "playing_loads" if "loads" in pyfuncitem.fixturenames else "playing"
+    name = next(name for name in pyfuncitem.fixturenames if name.startswith("playing"))
     playing: dict[str, Future[None]] = pyfuncitem.funcargs[name]  # type: ignore[assignment]
     playing[pyfuncitem.nodeid].result()
     return True

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from provider_page import documented
 
 from airflow_client import AirflowApiError
 from local_airflow import LocalAirflow
+from processes import is_alive, kill, with_descendants
 
 DAGS = Path(__file__).parents[1] / "support" / "livy_dags"
 KINDS = ("alone", "wrapped")
@@ -59,6 +59,11 @@ class Task:
         found = self.airflow.task_instance(self.dag_id, self.run_id, "run")
         return str(found["state"]), int(found["try_number"])
 
+    def was_told(self) -> bool:
+        """Whether the first try has killed its batch, or has said that it leaves it alone."""
+        log = self.airflow.logs(self.dag_id, self.run_id, "run", 1)
+        return f"delete {self.batch}" in self.events or "The task ends (shutdown)" in log
+
     def wait_for_try(self, number: int) -> None:
         self.eventually(lambda: self.state() == ("running", number), f"try {number}")
 
@@ -96,10 +101,10 @@ def test_a_killed_task(airflow: LocalAirflow, livy: LivyService) -> None:
 
 def test_a_deploy(airflow: LocalAirflow, livy: LivyService) -> None:
     def play(task: Task) -> str:
-        task.airflow.task_process(task.dag_id, task.run_id, "run").terminate()
-        time.sleep(4)  # the grace period of the platform
-        if task.state() == ("running", 1):
-            task.airflow.kill_task(task.dag_id, task.run_id, "run")
+        process = task.airflow.task_process(task.dag_id, task.run_id, "run")
+        process.terminate()
+        task.eventually(task.was_told, "`on_kill`")
+        kill(with_descendants(process))  # the grace period of the platform is over
         if f"delete {task.batch}" in task.events:
             task.eventually(lambda: task.state()[0] == "failed" or len(task.events) > 2, "the end or another batch")
             assert task.events == [f"submit {task.batch}", f"delete {task.batch}"]
@@ -117,7 +122,7 @@ def test_marked_failed(airflow: LocalAirflow, livy: LivyService) -> None:
     def play(task: Task) -> str:
         process = task.airflow.task_process(task.dag_id, task.run_id, "run")
         task.airflow.mark(task.dag_id, task.run_id, "run", "failed")
-        task.eventually(lambda: not process.is_running(), "the end of the task's process")
+        task.eventually(lambda: not is_alive(process), "the end of the task's process")
         assert task.airflow.wait_for_run(task.dag_id, task.run_id) == "failed"
         deleted = task.events.count(f"delete {task.batch}")
         return "the batch is killed" if deleted == 1 else f"the batch is deleted {deleted} times"

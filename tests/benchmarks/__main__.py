@@ -24,7 +24,18 @@ from report import Machine, Report, publish  # noqa: E402
 from rich.console import Console  # noqa: E402
 from tables import printed  # noqa: E402
 
-TOPICS = ("loop_cost", "airflow_loop", "durable_step", "resume", "growth", "track", "imports", "explorer")
+TOPICS = (
+    "loop_cost",
+    "airflow_loop",
+    "durable_step",
+    "resume",
+    "growth",
+    "track",
+    "backend",
+    "cleanup",
+    "imports",
+    "explorer",
+)
 TABLE_WIDTH = 150
 
 

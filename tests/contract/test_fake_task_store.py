@@ -8,6 +8,7 @@ import pytest
 
 from airflow_resume.store import StateStore, task_store
 from airflow_resume.testing import FakeTaskStore, StoreContract
+from airflow_resume.testing.contract import Ability
 
 LOOKALIKES = "test_keys_that_look_alike_are_two"
 DOUBTFUL = "test_what_json_cannot_hold_comes_back_unchanged_or_is_refused"
@@ -16,6 +17,7 @@ DOUBTFUL = "test_what_json_cannot_hold_comes_back_unchanged_or_is_refused"
 class TestFakeTaskStore(StoreContract):
     """Airflow's accessor, as a task gets it."""
 
+    promises = (Ability.CLEANUP,)
     examples = 50  # every call is packed and unpacked as on its way to Airflow
 
     differs: ClassVar = {

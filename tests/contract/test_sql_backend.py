@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cleanup_race import CleanupRace
 from sql_places import database_on_mysql, schema_on_postgresql
 
 from airflow_resume.backends import SqlStateStore, SqlStoreBackend
@@ -16,7 +17,7 @@ from airflow_resume.testing import StoreContract
 from airflow_resume.testing.contract import Ability
 
 
-class SqlContract(StoreContract):
+class SqlContract(CleanupRace):
     """As a backend."""
 
     __test__ = False

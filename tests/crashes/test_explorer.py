@@ -1,6 +1,10 @@
 from __future__ import annotations
 
 import gc
+import inspect
+import os
+import signal
+import struct
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +15,7 @@ from file_rows import FileRows
 
 from airflow_resume import checkpoint
 from airflow_resume.testing import CrashWorld, FakeTaskStore, World, explore_crashes, task_context
+from airflow_resume.testing.child import in_child
 from airflow_resume.testing.errors import (
     CleanRunError,
     CrashFoundError,
@@ -248,6 +253,16 @@ def test_a_real_kill_cannot_break_checkpoint(tmp_path: Path) -> None:
     oracles = [each_effect_at_least_once, same_result]
     report = explore_crashes(checkpoints, oracle=oracles, world=in_files(tmp_path), kinds=["sigkill"], max_pairs=10)
     assert report.ways == len(report.points) + report.pairs
+
+
+def test_a_child_that_is_killed_while_another_of_its_threads_reports_a_point_was_killed() -> None:
+    def attempt(world: CrashWorld) -> None:
+        sender = inspect.getclosurevars(world.points.listener).nonlocals["sender"]  # type: ignore[arg-type]
+        os.write(sender.fileno(), struct.pack("!i", 100) + b"the beginning")
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    with pytest.raises(CrashedError, match="killed"):
+        in_child(attempt, CrashWorld())
 
 
 def test_in_child_processes_the_other_kinds_work_as_well(tmp_path: Path) -> None:

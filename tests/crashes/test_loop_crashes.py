@@ -16,6 +16,7 @@ from loop_worlds import (
     LoopWorld,
     Note,
     check_at_most_once,
+    counting,
     nested,
     nested_awaited,
     try_of,
@@ -35,6 +36,7 @@ from airflow_resume.testing.outcome import Outcome
 COUNT = 3
 IN_HAND = {"sync": 1, "async": 1, "exit": None}
 """Elements that may come again after an attempt died, when in `"async"` a write is made at every ack."""
+COUNTED = ["list", "iterator", "generator", "rows of batches", "rows of tokens"]
 DURABILITIES = ["sync", "async", "exit"]
 
 
@@ -63,6 +65,14 @@ def test_no_element_is_lost_and_none_comes_again_beyond_the_bound(source: str, d
     report = explored(with_for(SOURCES[source], COUNT, durability=durability), laws_of(durability), max_pairs=pairs)
     assert len(report.points) >= 12
     assert report.pairs > 40
+
+
+@pytest.mark.parametrize("durability", ["async", "exit"])
+@pytest.mark.parametrize("source", COUNTED)
+def test_nor_where_elements_are_only_counted(source: str, durability: str) -> None:
+    laws = Laws(count=5, again=2 if durability == "async" else None, eventual=durability == "async")
+    report = explored(counting(SOURCES[source], 5, durability=durability), laws, max_pairs=300)
+    assert report.pairs > 80
 
 
 @pytest.mark.parametrize("durability", DURABILITIES)

@@ -502,6 +502,13 @@ class CollectsByKey(MemoryBackend):
 # --- stores in a file -----------------------------------------------------------------------------------------
 
 
+def until_another_comes(path: Path) -> None:
+    """Wait until two processes have come to this, so that what needs two at once does not need luck."""
+    path.with_name(f"came-{os.getpid()}").touch()
+    while len(list(path.parent.glob("came-*"))) < 2:
+        time.sleep(0.001)
+
+
 @caught_by("test_what_was_acknowledged_survives_kill_9")
 class WritesLater(SqliteStore):
     """Keeps its writes in memory until it is closed."""
@@ -595,8 +602,8 @@ class LooksThenCreates(SqliteStore):
     def __init__(self, path: Path) -> None:
         super().__init__(path)
         found = path.exists()
-        time.sleep(0.1)  # what lies between the look and the table, made longer
         if not found:
+            until_another_comes(path)  # what lies between the look and the table, made longer
             with closing(sqlite3.connect(path, timeout=30)) as connection:
                 connection.execute(
                     "CREATE TABLE state (key TEXT PRIMARY KEY, value TEXT, expires REAL, version INTEGER)"
@@ -609,7 +616,8 @@ class WritesTheWholeFile(SqliteStore):
 
     def set(self, key: str, value: Any, *, retention: timedelta | None = None) -> None:
         everything = {**(SqliteStore.get(self, "all") or {}), key: value}
-        time.sleep(0.001)  # as above
+        until_another_comes(self._path)  # as above
+        time.sleep(0.001)
         super().set("all", everything)
 
     def get(self, key: str, default: Any = None) -> Any:
@@ -698,7 +706,7 @@ class ComparesThenSets(SqliteStore):
     def compare_and_set(self, key: str, expected_version: int, value: Any) -> int | None:
         if expected_version == 0 and self.get(key) is not None:
             return None
-        time.sleep(0.1)  # as above
+        until_another_comes(self._path)  # as above
         self.set(key, value)
         return 1
 

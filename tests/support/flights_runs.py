@@ -41,15 +41,16 @@ class FlightsRun(LoopRun):
     def _kill_at_page(self, place: int, number: int) -> float:
         self.until_opened(number)
         process = self.process
-        while not self.has_come_to(place):
+        while not self.has_come_to(place, number):
             time.sleep(GLANCE)
         moment = time.time()
         process.kill()
         return moment
 
-    def has_come_to(self, place: int) -> bool:
-        pages = self.elements()
-        return bool(pages) and pages[-1] >= place
+    def has_come_to(self, place: int, number: int) -> bool:
+        """Whether the attempt that opened the loop as this one has delivered the page, or one behind it."""
+        tried = self.lines("opening")[number - 1].try_number
+        return any(line.try_number == tried and line.element >= place for line in self.lines()[-1:])
 
     def audit(self, service: str) -> dict[str, int]:
         """Rows loaded, duplicated and lost, by the books of the warehouse."""

@@ -12,18 +12,20 @@ from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iter
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta, timezone
-from functools import cache
+from functools import cache, partial
 from itertools import pairwise
 from math import prod
 from threading import Condition
 from types import MappingProxyType
 from typing import Any, Literal, TypeVar
 
+from polled_alarm import PolledAlarm
+
 from airflow_resume import checkpoint
 from airflow_resume.loops import Batches, Checkpoint, CursorToken, Files, Keyset, Offset, Page, PageNumber, TimeSlices
 from airflow_resume.loops.frontier import _id_of
 from airflow_resume.loops.record import ID_DIGITS
-from airflow_resume.testing import CrashWorld, TaskAttempt, World, task_context
+from airflow_resume.testing import CrashWorld, FakeClock, TaskAttempt, World, task_context
 from airflow_resume.testing.outcome import Tries
 from airflow_resume.testing.points import CrashedError, CrashKind
 
@@ -174,7 +176,7 @@ def sum_in_states(level: Mapping[str, Any]) -> int | None:
 
 def on_clock(loop: Checkpoint[Any], monotonic: Callable[[], float]) -> Checkpoint[Any]:
     """The loop, with a clock of the test's."""
-    loop._run.plan = replace(loop._run.plan, monotonic=monotonic)
+    loop._run.plan = replace(loop._run.plan, monotonic=monotonic, alarm=partial(PolledAlarm, monotonic))
     return loop
 
 
@@ -436,6 +438,24 @@ def with_async_for(
             return loop.state["sum"] if result == "sum" else loop.count
 
     return lambda world: on_event_loop(main(world))
+
+
+def counting(given: Given, count: int, *, every: int = 2, **options: Any) -> Callable[[LoopWorld], int]:
+    """The same with a body that asks the loop for nothing, so that most elements are only counted.
+
+    Each takes a second, and a write is due `every` so many.
+    """
+
+    def attempt(world: LoopWorld) -> int:
+        this, clock = try_of(world), FakeClock()
+        chosen = {"interval": timedelta(seconds=every), "max_stalls": None, **given.options, **options}
+        loop = on_clock(checkpoint(given.make(count), name="l", context=this.context, **chosen), clock.monotonic)
+        for element in loop:
+            with world.body(this, given.number(element)):
+                clock.sleep(1)
+        return loop.count
+
+    return attempt
 
 
 def nested(*sizes: int, **options: Any) -> Callable[[LoopWorld], Any]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import psutil
 
 from airflow_client import AirflowApiError
+from processes import is_alive
 from stage import Stage
 
 if TYPE_CHECKING:
@@ -103,7 +104,7 @@ class TaskRun:
         self.stage.airflow.wait_for(lambda: happened() or None, what=f"{self.dag_id}: {what}", timeout=PATIENCE)
 
     def until_gone(self, process: psutil.Process) -> None:
-        self.until(lambda: not process.is_running(), "the process is gone")
+        self.until(lambda: not is_alive(process), "the process is gone")
 
     def until_deferred(self, number: int) -> None:
         """Wait until a try is deferred, and the scheduler knows that its process has ended.

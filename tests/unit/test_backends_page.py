@@ -16,6 +16,7 @@ from airflow_resume.backends.backend import MAX_VALUE_BYTES
 from airflow_resume.backends.cleanup import BATCH, SETTLED
 from airflow_resume.backends.database import PATIENCE_SECONDS
 from airflow_resume.backends.settings import DEFAULTS
+from airflow_resume.backends.sweep import MOST
 
 PAGE = (Path(__file__).parents[2] / "docs" / "backends.md").read_text()
 SNIPPETS = dict(re.findall(r"<!-- snippet: (\w+) -->\n```python\n(.*?)```", PAGE, re.DOTALL))
@@ -76,7 +77,7 @@ def test_the_settings_are_those_that_are_read() -> None:
 def test_the_numbers_are_the_defaults() -> None:
     assert f"`patience={PATIENCE_SECONDS:g}`" in PAGE
     assert f"{MAX_VALUE_BYTES // 2**20} MiB (`max_value_bytes`)" in PAGE
-    assert f"{BATCH} at a time (`batch=`)" in PAGE
+    assert f"{BATCH:,} at a time (`batch=`, at most {MOST:,})" in PAGE
     assert SETTLED.total_seconds() == 3600
 
 

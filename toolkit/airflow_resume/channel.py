@@ -140,13 +140,22 @@ def _in_process_supervisor() -> bool:
 class LatestWriter(Generic[T]):
     """Writes the newest of the values it is offered: one write at a time, and no queue behind it.
 
-    All methods belong to one thread. What a write raised is kept in `failure` until `raise_failure` raises it there.
+    All methods belong to one thread. What a write raised is kept in `failure` until `raise_failure` raises it there;
+    `on_failure` is called in the thread of the write.
     """
 
-    def __init__(self, channel: Channel, write: Callable[[T], None], monotonic: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        channel: Channel,
+        write: Callable[[T], None],
+        monotonic: Callable[[], float],
+        *,
+        on_failure: Callable[[], None] = lambda: None,
+    ) -> None:
         self._channel = channel
         self._write = write
         self._monotonic = monotonic
+        self._on_failure = on_failure
         self._lock = threading.Lock()
         self._waiting: list[T] = []
         self._draining = False
@@ -188,6 +197,7 @@ class LatestWriter(Generic[T]):
                 self._write(value[0])
             except Exception as error:  # noqa: BLE001  raised in the owner's thread
                 self.failure = error
+                self._on_failure()
             else:
                 self.written_at = self._monotonic()
                 self.write_seconds = self.written_at - started

@@ -217,6 +217,10 @@ class NoTablesError(BackendError):
     """The database has no tables of airflow-resume yet."""
 
 
+class CleanupIncompleteError(BackendError):
+    """A part of a cleanup failed. The rest was deleted, and it may be run again."""
+
+
 class StateReferenceError(BackendError):
     """A reference to a value in a state backend cannot be followed."""
 

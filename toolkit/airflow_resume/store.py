@@ -21,6 +21,7 @@ from airflow_resume.channel import Channel, InlineChannel, task_channel
 from airflow_resume.errors import (
     AssetInactiveError,
     AssetNotDeclaredError,
+    BackendNotConfiguredError,
     NoStateStoreError,
     StoreRefusedError,
     StoreUnavailableError,
@@ -180,6 +181,24 @@ def _waited_long_enough(state: RetryCallState) -> bool:
     return max(state.seconds_since_start or 0.0, state.idle_for) >= RETRY_SECONDS
 
 
+def followed(key: str, value: JsonValue) -> JsonValue:
+    """The value, if it is one, and not what stands in Airflow's database for a value behind a state backend.
+
+    Raises:
+        BackendNotConfiguredError: this worker has no backend to follow it with.
+    """
+    if isinstance(value, dict) and _BEHIND_A_BACKEND in value:
+        raise BackendNotConfiguredError(
+            f"{key!r} was written through a state backend, and this worker has none: set [workers] state_store_backend"
+            f" in Airflow's configuration as it is on the worker that wrote it. Nothing was touched."
+        )
+    return value
+
+
+_BEHIND_A_BACKEND = "__airflow_state_ref__"
+"""By this field of an object Airflow knows what its workers' state backend has returned."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class AirflowStore:
     """One of Airflow's accessors as a `StateStore`.
@@ -193,6 +212,7 @@ class AirflowStore:
         SupersededError: the supervisor of this task process is gone, or (a write) Airflow does not know this attempt
             any more.
         AssetInactiveError: a write to the store of an asset that is not active.
+        BackendError: as the state backend of this worker has it, or for the lack of one.
     """
 
     accessor: Any
@@ -208,7 +228,7 @@ class AirflowStore:
 
     def get(self, key: str, default: JsonValue = None) -> JsonValue:
         """The value, or `default` when there is none. A replaced attempt gets the default as well!"""
-        return cast("JsonValue", self.call(partial(self.accessor.get, key, default)))
+        return followed(key, cast("JsonValue", self.call(partial(self.accessor.get, key, default))))
 
     def set(self, key: str, value: JsonValue) -> None:
         """Write the value."""

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -10,7 +11,7 @@ import psutil
 import pytest
 
 import processes
-from processes import ProcessEndedError, ProcessFamily
+from processes import ProcessEndedError, ProcessFamily, is_alive
 
 Eventually = Callable[[Callable[[], object]], None]
 
@@ -33,7 +34,7 @@ def test_stopping_ends_everything_that_was_started(family: ProcessFamily, eventu
     eventually(lambda: len(family.members()) == 3)
     members = family.members()
     family.stop()
-    assert not any(member.is_running() and member.status() != psutil.STATUS_ZOMBIE for member in members)
+    assert not any(map(is_alive, members))
     assert family.members() == set()
     family.stop()
 
@@ -46,24 +47,65 @@ def test_orphans_stay_members(family: ProcessFamily, eventually: Eventually) -> 
     eventually(lambda: len(family.members()) == 1)
 
 
-def test_a_member_in_the_middle_of_an_exec_has_no_environment_for_a_moment_and_is_found(
+def test_a_member_in_the_middle_of_an_exec_has_no_environment_until_that_is_over_and_is_found(
     family: ProcessFamily, eventually: Eventually, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     family.start("parent", ORPHAN)
     eventually(lambda: len(family.members()) == 2)
     next(member for member in family.members() if member.ppid() == os.getpid()).kill()
     eventually(lambda: len(family.members()) == 1)
-    looked_at: set[psutil.Process] = set()
-    environ = psutil.Process.environ
+    (orphan,) = family.members()
+    environ, cmdline, looks = psutil.Process.environ, psutil.Process.cmdline, list(range(5))
 
-    def at_the_second_look(process: psutil.Process) -> dict[str, str]:
-        if process in looked_at:
-            return environ(process)
-        looked_at.add(process)
-        return {}
+    def none_yet(process: psutil.Process) -> list[str]:
+        if process == orphan and looks:
+            looks.pop()
+            return []
+        return cmdline(process)
 
-    monkeypatch.setattr(psutil.Process, "environ", at_the_second_look)
-    assert len(family.members()) == 1
+    def none_until_then(process: psutil.Process) -> dict[str, str]:
+        return {} if process == orphan and looks else environ(process)
+
+    monkeypatch.setattr(psutil.Process, "cmdline", none_yet)
+    monkeypatch.setattr(psutil.Process, "environ", none_until_then)
+    assert family.members() == {orphan}
+
+
+def test_a_process_that_was_given_no_environment_is_in_no_exec_when_that_is_over(eventually: Eventually) -> None:
+    with subprocess.Popen(SLEEP, env={}) as program:
+        process = psutil.Process(program.pid)
+        try:
+            eventually(lambda: not processes._is_in_exec(process))  # it may be yet when Popen returns
+            assert process.environ() == {}
+        finally:
+            program.kill()
+
+
+@pytest.mark.parametrize("ask", [ProcessFamily.members, ProcessFamily.stop])
+def test_others_may_start_and_reap_processes_meanwhile(
+    family: ProcessFamily, monkeypatch: pytest.MonkeyPatch, ask: Callable[[ProcessFamily], object]
+) -> None:
+    family.start("ends", SLEEP)
+    family.start("stays", SLEEP)
+    ends, stays = family._started.values()
+    poll = ends.poll
+    steps: list[Callable[[], object]] = [
+        lambda: family.start("late", SLEEP),
+        lambda: os.kill(ends.pid, signal.SIGKILL),
+        ends.wait,
+    ]
+    others = iter(steps)
+
+    def meanwhile() -> int | None:
+        code = poll()
+        for another in others:
+            another()
+        return code
+
+    monkeypatch.setattr(ends, "poll", meanwhile)
+    ask(family)
+    assert ends.returncode is not None
+    assert (stays.poll() is None) == (ask is ProcessFamily.members)
 
 
 def test_who_does_not_end_when_asked_is_killed(family: ProcessFamily, tmp_path: Path, eventually: Eventually) -> None:
@@ -113,4 +155,4 @@ def test_a_family_whose_owner_is_killed_does_not_survive(tmp_path: Path, eventua
         assert program.stdout is not None
         member = psutil.Process(int(program.stdout.readline()))
         program.kill()
-    eventually(lambda: not member.is_running() or member.status() == psutil.STATUS_ZOMBIE)
+    eventually(lambda: not is_alive(member))

@@ -154,6 +154,26 @@ def test_a_person_who_marks_the_task_ends_its_job_once_and_no_other_is_submitted
     assert "left alone" not in caplog.text
 
 
+def test_a_person_who_marks_a_success_at_which_airflow_deletes_the_record_ends_the_job_and_leaves_no_other_alive() -> (
+    None
+):
+    """With `clear_on_success` the record of a task that is marked is gone before `on_kill` is called."""
+    jobs, attempt = KilledJobs(scripts=LONG), task_context()
+    jobs.during = "status"
+
+    def mark_and_delete() -> None:
+        attempt.mark("success")
+        attempt.task_store.clear()
+
+    with pytest.raises(TaskStoppedError):
+        killed_while(jobs, attempt, mark_and_delete)
+    assert (jobs.calls("submit"), jobs.calls("cancel")) == (1, 1)
+    following = attempt.clear()
+    jobs.during = ""
+    run_job(jobs, context=following.context)
+    assert (jobs.calls("submit"), jobs.most_alive) == (2, 1)
+
+
 @pytest.mark.parametrize("during", ["submit", "status"])
 def test_a_person_who_clears_the_running_task_ends_its_job_once(during: str) -> None:
     jobs, attempt = KilledJobs(scripts=LONG), task_context()

@@ -138,7 +138,7 @@ def test_sizes_and_names() -> None:
     sources: list[Batches[Any]] = [Batches(range(7)), Batches(range(7), size=3), Batches(iter(range(7)), size=3)]
     one, three, unknown = sources
     assert [source.total(None) for source in (one, three, unknown)] == [7, 3, None]
-    assert [source.total_rows(None) for source in (one, three, unknown)] == [7, 7, None]
+    assert [source.total_rows(None) for source in (one, three, unknown)] == [None, 7, None]
     assert [source.rows(6) for source in (one, three)] == [None, 6]
     assert [source.noun for source in (one, three)] == ["element", "list"]
     assert one.definition() == three.definition() == {}

@@ -145,6 +145,7 @@ def test_what_the_source_says_is_passed_on() -> None:
         items(each, {"page": {"token": "old", "rows": 2}, "index": 0})
     assert Each(PageNumber(lambda _number: [], size=5)).definition() == {"start": 1, "size": 5}
     assert Each(Batches(range(7), size=3)).total(None) == 7
+    assert Each(Batches([[1, 2], [3]])).total(None) is None  # two lists, of who knows how many
 
 
 def test_a_first_position_and_changes_are_those_of_the_page() -> None:

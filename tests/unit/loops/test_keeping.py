@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import nullcontext
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from loop_worlds import on_clock
 
 from airflow_resume import checkpoint
 from airflow_resume.errors import (
@@ -35,11 +35,6 @@ def record(store: Any) -> dict[str, Any]:
 
 def loop_over(store: Any, source: Any = range(6), **options: Any) -> Checkpoint[Any]:
     return checkpoint(source, name="l", store=store, **options)
-
-
-def on_clock(loop: Checkpoint[Any], monotonic: Callable[[], float]) -> Checkpoint[Any]:
-    loop._run.plan = replace(loop._run.plan, monotonic=monotonic)
-    return loop
 
 
 # --- acks by hand ---------------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -76,7 +77,7 @@ def test_advancing_the_outer_loop_drops_the_inner_one_in_the_same_write() -> Non
 
 def test_inner_loops_make_no_store_calls_of_their_own() -> None:
     first = task_context()
-    outer = checkpoint(range(50), name="outer", context=first.context)
+    outer = checkpoint(range(50), name="outer", interval=timedelta(hours=1), context=first.context)
     for _ in outer:
         list(checkpoint(range(50), name="inner", within=outer))
     assert [operation.name for operation in first.task_store.log] == ["get", "set", "set"]

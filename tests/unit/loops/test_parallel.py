@@ -73,7 +73,7 @@ def test_what_is_done_above_a_hole_is_kept_and_not_done_again() -> None:
             results.append(result)
             if len(results) == 4:
                 first_may_end.set()
-    assert set(results[:4]) >= {1, 2}
+    assert 0 not in results
     kept = record(store)
     assert (kept.get("pos"), kept["n"]) == (None, len(results))
     assert list(loop_over(store)) == sorted(set(range(6)) - set(results))

@@ -245,7 +245,7 @@ def test_at_the_end_nobody_listens_and_no_thread_is_left_although_clients_stay_c
         busy, silent = client_of(server), socket.create_connection(address(server))
         busy.post("/jobs")
         assert len(set(threading.enumerate()) - before) >= 2
-    assert set(threading.enumerate()) == before
+    assert set(threading.enumerate()) <= before
     assert silent.recv(1) == b""
     with pytest.raises(httpx.RequestError):
         busy.get("/jobs/job-0")
@@ -261,7 +261,7 @@ def test_it_ends_when_the_block_fails(jobs: FakeJobs) -> None:
     before = set(threading.enumerate())
     with pytest.raises(KeyError), jobs.serve():
         raise KeyError
-    assert set(threading.enumerate()) == before
+    assert set(threading.enumerate()) <= before
 
 
 def test_a_port_can_be_chosen_and_a_taken_one_is_an_error(jobs: FakeJobs, server: JobsServer) -> None:

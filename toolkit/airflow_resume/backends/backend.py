@@ -18,6 +18,7 @@ from airflow_resume.backends import rows
 from airflow_resume.backends.cleanup import BATCH, SETTLED, CleanupReport, Janitor, Judged
 from airflow_resume.backends.database import PATIENCE_SECONDS, Database
 from airflow_resume.backends.dialects import byte_size
+from airflow_resume.backends.event_loop import sparing_the_event_loop
 from airflow_resume.backends.extras import Version
 from airflow_resume.backends.references import Reference, is_inline, parse
 from airflow_resume.backends.scopes import AnyScope, key_digest, place_of
@@ -47,7 +48,8 @@ class SqlStoreBackend(BaseStoreBackend):
     `[airflow_resume]` (`backend_url`, `backend_inline_bytes`, `backend_on_dangling`, `backend_keep_versions`).
 
     It may be used by several threads, and goes on in a forked child. The `session` of a call is not used: it is one
-    of Airflow's database. The async methods wait in a thread.
+    of Airflow's database. The async methods wait in a thread, and the hooks for references but briefly on
+    an event loop.
 
     Args:
         url: as SQLAlchemy writes it. A driver need not be named. With `sqlite://` the state lives in this process.
@@ -281,6 +283,7 @@ class SqlStoreBackend(BaseStoreBackend):
 
     # --- how --------------------------------------------------------------------------------------------------
 
+    @sparing_the_event_loop()
     def _serialize(self, scope: AnyScope, key: str, value: JsonValue) -> str:
         values.check(value)
         text = json.dumps(value, ensure_ascii=False)
@@ -291,6 +294,7 @@ class SqlStoreBackend(BaseStoreBackend):
         self._vault.write_unless_newer(row)
         return str(Reference(store_id=self.store_id, scope_hash=row.place.identity, key=key))
 
+    @sparing_the_event_loop()
     def _deserialize(self, stored: str) -> JsonValue:
         if is_inline(stored):
             return json.loads(stored)  # type: ignore[no-any-return]
@@ -307,8 +311,9 @@ class SqlStoreBackend(BaseStoreBackend):
         if self._settings.on_dangling == "missing":
             return None
         raise DanglingReferenceError(
-            f"Airflow has a reference to the value of {reference.key!r}, and it is not in {self!r} any more. If it may"
-            f" be taken for missing, set on_dangling='missing'; to begin anew, delete the key."
+            f"Airflow has a reference to the value of {reference.key!r}, and it is not in {self!r} any more. To begin"
+            f" anew, delete the key in Airflow's UI and clear the task; where values may be taken for missing, set"
+            f" [airflow_resume] backend_on_dangling = missing."
         )
 
     def _janitor(self, live: Collection[str] | None, live_as_of: datetime | None, settled: timedelta) -> Janitor:

@@ -1,8 +1,7 @@
 """Deleting what is of no use any more, and never what is.
 
-There is one predicate. A dry run and a real one select by it, and the delete says it again: a row that was written
-between the look and the delete is not deleted. Rows go in batches of bounded size by primary key, each in a
-transaction of its own, so a run that was interrupted, or of which a batch failed, can simply be run again.
+A dry run and a real one judge by the same conditions, and the delete says them again: a row that was written between
+the look and the delete is not deleted. How the rows go, batch by batch, is `sweep`.
 
 What has an expiry is deleted when that is over. What a worker wrote has none here, as Airflow does not tell its
 backends; it is deleted when Airflow has no reference to it any more, if all references are given. A value is written
@@ -11,27 +10,23 @@ before its reference, so one that is young is kept whether there is a reference 
 
 from __future__ import annotations
 
-import logging
-from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import Enum
 from functools import partial
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, Select, and_, delete, false, or_, select
+from sqlalchemy import ColumnElement, Row, and_, false, func, not_, select
 
 from airflow_resume.backends.database import Database
 from airflow_resume.backends.references import Reference
-from airflow_resume.backends.rows import forget
-from airflow_resume.backends.schema import STATE
+from airflow_resume.backends.rows import forgotten
+from airflow_resume.backends.schema import HISTORY, STATE
 from airflow_resume.backends.scopes import COLUMNS
-from airflow_resume.errors import ResumeError
+from airflow_resume.backends.sweep import Sweep, Swept, read_page
 
-log = logging.getLogger(__name__)
-
-BATCH = 500
+BATCH = 2_000
 """Rows that are deleted in one transaction."""
 PAGE = 1_000
 """Rows that are looked at in one go."""
@@ -93,59 +88,49 @@ class Janitor:
 
     def plan(self) -> Iterator[Judged]:
         """Every row, judged, in pages."""
-        for page in self._pages(self._select(), PAGE):
-            for row in page:
-                scope = {name: getattr(row, name) for name in COLUMNS if getattr(row, name) is not None}
-                yield Judged(id=row.id, key=row.key, scope=scope, reason=self._reason(row))
-
-    def clean(self, batch: int) -> CleanupReport:
-        """Delete, batch by batch."""
-        deleted: Counter[Reason] = Counter()
-        failures: list[str] = []
-        for page in self._pages(self._select().where(self._may_go()), batch):
-            doomed = {reason: [row.id for row in page if self._reason(row) is reason] for reason in _DELETING}
-            try:
-                deleted += self.database.transaction(partial(self._delete, doomed))
-            except ResumeError as error:
-                log.warning("A batch of a cleanup was left out: %s", error)
-                failures.append(str(error))
-        self.database.transaction(forget)
-        return CleanupReport(
-            expired=deleted[Reason.EXPIRED], orphaned=deleted[Reason.ORPHANED], failures=tuple(failures)
-        )
-
-    def _delete(self, doomed: Mapping[Reason, Sequence[int]], connection: Connection) -> Counter[Reason]:
-        """Delete those of the rows that are still as they were judged."""
-        deleted: Counter[Reason] = Counter()
-        for reason, ids in doomed.items():
-            if ids:
-                statement = delete(STATE).where(STATE.c.id.in_(ids), self._may_go())
-                deleted[reason] = connection.execute(statement).rowcount
-        return deleted
-
-    def _pages(self, statement: Select[Any], size: int) -> Iterator[Sequence[Row[Any]]]:
-        """What a statement gives, in the order of the primary key, so many rows at a time."""
-        after = 0
-        while True:
-            page = self.database.alone(partial(_read_page, statement, after, size))
-            if page:
-                yield page
-            if len(page) < size:
-                return
-            after = page[-1].id
-
-    def _select(self) -> Select[Any]:
         facts = (self._expired().label("expired"), self._settled().label("settled"))
         shown = (STATE.c[name] for name in ("id", "scope_hash", "key", "expires_us", "referenced", *COLUMNS))
-        return select(*shown, *facts)
+        statement, after = select(*shown, *facts), 0
+        while page := self.database.alone(partial(read_page, statement, after, PAGE)):
+            yield from map(self._judged, page)
+            after = page[-1].id
 
-    def _may_go(self) -> ColumnElement[bool]:
-        """The predicate; all that it leaves open is whether a reference leads to the row."""
-        may_go: ColumnElement[bool] = or_(self._expired(), self._settled())
-        return may_go
+    def clean(self, batch: int) -> CleanupReport:
+        """Delete, batch by batch. What cannot even be opened raises."""
+        self.database.opened()
+        expired, orphaned, forgot = self._sweep_expired(batch), self._sweep_orphaned(batch), self._forget(batch)
+        return CleanupReport(
+            expired=expired.deleted,
+            orphaned=orphaned.deleted,
+            failures=(*expired.failures, *orphaned.failures, *forgot.failures),
+        )
+
+    def _sweep_expired(self, batch: int) -> Swept:
+        """The index on the expiry tells where the walk begins, and that there is nothing to walk for."""
+        first = select(func.min(STATE.c.id)).where(STATE.c.expires_us < self.now_us)
+        begin = self.database.alone(lambda connection: connection.execute(first).scalar())
+        if begin is None:
+            return Swept()
+        return Sweep(database=self.database, table=STATE, doomed=self._expired(), after=begin - 1).run(batch)
+
+    def _sweep_orphaned(self, batch: int) -> Swept:
+        if self.live is None:
+            return Swept()
+        return Sweep(
+            database=self.database,
+            table=STATE,
+            doomed=and_(not_(self._expired()), self._settled()),
+            columns=(STATE.c.scope_hash, STATE.c.key),
+            spared=self._is_live,
+        ).run(batch)
+
+    def _forget(self, batch: int) -> Swept:
+        """Of what is gone, the versions go too."""
+        return Sweep(database=self.database, table=HISTORY, doomed=forgotten()).run(batch)
 
     def _expired(self) -> ColumnElement[bool]:
-        return and_(STATE.c.expires_us.is_not(None), STATE.c.expires_us < self.now_us)
+        """The sum keeps a planner from the index on the expiry: it would sort all that has expired for every batch."""
+        return and_(STATE.c.expires_us.is_not(None), STATE.c.expires_us + 0 < self.now_us)
 
     def _settled(self) -> ColumnElement[bool]:
         """What the references that were given decide on."""
@@ -153,20 +138,24 @@ class Janitor:
             return false()
         return and_(STATE.c.referenced == 1, STATE.c.updated_us < self.settled_us)
 
+    def _is_live(self, row: Row[Any]) -> bool:
+        store_id = self.database.opened().store_id
+        reference = str(Reference(store_id=store_id, scope_hash=row.scope_hash, key=row.key))
+        return self.live is not None and reference in self.live
+
+    def _judged(self, row: Row[Any]) -> Judged:
+        scope = {name: getattr(row, name) for name in COLUMNS if getattr(row, name) is not None}
+        return Judged(id=row.id, key=row.key, scope=scope, reason=self._reason(row))
+
     def _reason(self, row: Row[Any]) -> Reason:
-        live = self.live is not None and bool(row.settled) and self._reference(row) in self.live
         return judge(
             expired=bool(row.expired),
             expires=row.expires_us is not None,
             referenced=bool(row.referenced),
             given=self.live is not None,
             settled=bool(row.settled),
-            live=live,
+            live=bool(row.settled) and self._is_live(row),
         )
-
-    def _reference(self, row: Row[Any]) -> str:
-        store_id = self.database.opened().store_id
-        return str(Reference(store_id=store_id, scope_hash=row.scope_hash, key=row.key))
 
 
 def judge(*, expired: bool, expires: bool, referenced: bool, given: bool, settled: bool, live: bool) -> Reason:
@@ -189,11 +178,3 @@ def judge(*, expired: bool, expires: bool, referenced: bool, given: bool, settle
     if not settled:
         return Reason.TOO_YOUNG
     return Reason.REFERENCED if live else Reason.ORPHANED
-
-
-_DELETING = tuple(reason for reason in Reason if reason.deletes)
-
-
-def _read_page(statement: Select[Any], after: int, size: int, connection: Connection) -> Sequence[Row[Any]]:
-    page = statement.where(STATE.c.id > after).order_by(STATE.c.id).limit(size)
-    return connection.execute(page).all()

@@ -3,7 +3,9 @@
 Processes are forked, and two must not share a connection. So there is an engine for each process, made when it is
 first needed, and the one that a child inherited is neither used nor closed in it: closing would say good-bye to the
 server on the parent's behalf. SQLite does not even bear that a child inherits an open file, so that is closed before.
-Threads of a process take turns on its one connection.
+Threads of a process take turns on its one connection, which is kept from call to call: to take it out of a pool, to ask
+whether it is alive, and to put it back would cost more than most calls do. It is given up when anything is raised in a
+call; one that was lost in between is found out by the next call, which is then made again like any other.
 
 A call that fails for a passing reason (a deadlock, a lock, a lost connection) is made again, its commit included,
 until the patience is over. Any other error gets one of our names.
@@ -11,25 +13,28 @@ until the patience is over. Any other error gets one of our names.
 
 from __future__ import annotations
 
+import logging
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from threading import RLock, local
-from typing import TYPE_CHECKING, NoReturn, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 from weakref import WeakSet
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event
-from sqlalchemy.exc import DBAPIError, IntegrityError, NoSuchModuleError, SQLAlchemyError
+from sqlalchemy.exc import DBAPIError, NoSuchModuleError, SQLAlchemyError
 from tenacity import Retrying, retry_if_exception, wait_random_exponential
 
 from airflow_resume.backends.dialects import Dialect, Trouble, read_url
+from airflow_resume.backends.event_loop import patience_here
 from airflow_resume.backends.schema import migrate, read_store_id
 from airflow_resume.errors import (
     InvalidStoreUrlError,
     InvalidValueError,
     MissingDriverError,
     ReadOnlyStoreError,
+    ResumeError,
     StoreFullError,
     StoreRefusedError,
     StoreUnavailableError,
@@ -40,9 +45,13 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+log = logging.getLogger(__name__)
+
 PATIENCE_SECONDS = 30.0
 """How long a call is made again."""
 FIRST_WAIT, LONGEST_WAIT = 0.02, 2.0
+NOTABLE_WAIT = 2.0
+"""So many seconds of waiting are worth a line in the log: whoever reads it wonders why the task stands still."""
 
 
 def _wait(seconds: float) -> None:
@@ -58,6 +67,10 @@ class Opened:
     packet_limit: int | None
 
 
+class RowExistsError(StoreRefusedError):
+    """There is a row of the same identity already."""
+
+
 class Database:
     """A database by its URL. Nothing is opened before it is needed."""
 
@@ -68,6 +81,7 @@ class Database:
         self._patience = patience
         self._sleep = sleep
         self._engines: dict[int, Engine] = {}
+        self._connections: dict[int, Connection] = {}
         self._opened: dict[int, Opened] = {}
         self._turn = RLock()
         _databases.add(self)
@@ -77,7 +91,7 @@ class Database:
 
         Raises:
             StoreUnavailableError: it failed for passing reasons for longer than the patience.
-            IntegrityError: the row is there already.
+            RowExistsError: there is a row of the same identity already.
             BackendError, StoreRefusedError, InvalidValueError: it cannot succeed.
         """
         return self._persist(lambda: self._alone(self._open().engine, work))
@@ -94,9 +108,16 @@ class Database:
         """The database of this process, opened. It raises as `alone` does."""
         return self._persist(self._open)
 
+    def opened_anew(self) -> Opened:
+        """As `opened`, and what was known of the server is asked for again, on a new connection."""
+        self.close()
+        self._opened.pop(os.getpid(), None)
+        return self.opened()
+
     def close(self) -> None:
         """Close the connection of this process. It may be used again afterwards."""
         with self._turn:
+            self._give_up()
             engine = self._engines.get(os.getpid())
             if engine is not None:
                 engine.dispose()
@@ -135,12 +156,27 @@ class Database:
         return Opened(engine=engine, store_id=store_id, packet_limit=packet_limit)
 
     def _alone(self, engine: Engine, work: Callable[[Connection], T]) -> T:
-        with self._turn, engine.connect() as connection:
-            return work(connection)
+        with self._turn:
+            connection = self._connections.get(os.getpid())
+            if connection is None:
+                connection = self._connections[os.getpid()] = engine.connect()
+            try:
+                return work(connection)
+            except BaseException as error:  # who knows what is still on its way to us
+                if self._is_read_only(error):
+                    connection.invalidate()
+                self._give_up()
+                raise
+
+    def _give_up(self) -> None:
+        connection = self._connections.pop(os.getpid(), None)
+        if connection is not None:
+            connection.close()
 
     def _together(self, engine: Engine, work: Callable[[Connection], T]) -> T:
         """The transaction is begun and ended in words, as drivers differ in what their methods for it do."""
-        with self._turn, engine.connect() as connection:
+
+        def whole(connection: Connection) -> T:
             connection.exec_driver_sql(self.dialect.begin)
             try:
                 done = work(connection)
@@ -149,6 +185,8 @@ class Database:
                 _roll_back(connection)
                 raise
             return done
+
+        return self._alone(engine, whole)
 
     def _migrate(self, connection: Connection) -> str:
         with self.dialect.schema_lock(connection):
@@ -159,47 +197,69 @@ class Database:
         try:
             return call()  # nearly always enough, and far cheaper than a Retrying
         except DBAPIError as error:
-            if not self._is_passing(error):
-                self._raise_named(error)
+            if not self._is_passing(error) and not self._is_read_only(error):
+                raise self._named(error) from error
         repeat = Retrying(
             retry=retry_if_exception(self._is_passing),
             stop=self._waited_long_enough,
             sleep=self._sleep,
             wait=wait_random_exponential(multiplier=FIRST_WAIT, max=LONGEST_WAIT),
+            before_sleep=self._say_that_it_waits,
             reraise=True,
         )
         try:
             return repeat(call)
         except DBAPIError as error:
-            self._raise_named(error)
+            raise self._named(error) from error
 
     def _waited_long_enough(self, state: RetryCallState) -> bool:
         """The sum of the waits counts too: on a clock that is moved by hand no time passes."""
-        return max(state.seconds_since_start or 0.0, state.idle_for) >= self._patience
+        return max(state.seconds_since_start or 0.0, state.idle_for) >= patience_here(self._patience)
+
+    def _say_that_it_waits(self, state: RetryCallState) -> None:
+        """Once in a call."""
+        error = state.outcome.exception() if state.outcome is not None else None
+        if state.idle_for - state.upcoming_sleep < NOTABLE_WAIT <= state.idle_for and isinstance(error, DBAPIError):
+            log.warning(
+                "%s is away or busy, and is asked again for up to %g s: %s",
+                self._where(),
+                patience_here(self._patience),
+                _reason(error),
+            )
 
     def _is_passing(self, error: BaseException) -> bool:
         return isinstance(error, DBAPIError) and (
             error.connection_invalidated or self.dialect.trouble(error) is Trouble.PASSING
         )
 
-    def _raise_named(self, error: DBAPIError) -> NoReturn:
-        if isinstance(error, IntegrityError):
-            raise error
-        raise self._named(error) from error
+    def _is_read_only(self, error: BaseException) -> bool:
+        """Then a new connection is tried once: one that was opened for reading stays so when that has changed."""
+        return isinstance(error, DBAPIError) and self.dialect.trouble(error) is Trouble.READ_ONLY
+
+    def _where(self) -> str:
+        return self.url.render_as_string(hide_password=True)
 
     def _named(self, error: DBAPIError) -> Exception:
-        where = self.url.render_as_string(hide_password=True)
+        where = self._where()
         if self._is_passing(error):
-            return StoreUnavailableError(f"{where} could not be used for {self._patience:g} s: {_reason(error)}")
-        match self.dialect.trouble(error):
-            case Trouble.READ_ONLY:
-                return ReadOnlyStoreError(f"{where} can be read and not written: {_reason(error)}")
-            case Trouble.FULL:
-                return StoreFullError(f"{where} has no space left: {_reason(error)}. Make room and try again.")
-            case Trouble.TOO_LARGE:
-                return InvalidValueError(f"{where} takes no value of this size: {_reason(error)}")
-            case _:
-                return StoreRefusedError(f"{where} refused the call: {_reason(error)}")
+            return StoreUnavailableError(
+                f"{where} could not be used for {patience_here(self._patience):g} s: {_reason(error)}"
+            )
+        kind, words = _NAMED[self.dialect.trouble(error)]
+        return kind(words.format(where=where, reason=_reason(error)))
+
+
+_NAMED: Mapping[Trouble, tuple[type[ResumeError], str]] = {
+    Trouble.READ_ONLY: (ReadOnlyStoreError, "{where} can be read and not written: {reason}"),
+    Trouble.FULL: (StoreFullError, "{where} has no space left: {reason}. Make room and try again."),
+    Trouble.TOO_LARGE: (InvalidValueError, "{where} takes no value of this size: {reason}"),
+    Trouble.EXISTS: (RowExistsError, "{where} has such a row already: {reason}"),
+    Trouble.NOT_OPENED: (
+        StoreRefusedError,
+        "{where} refused the call: {reason}. Is its folder there, and may this user write in it, also beside the file?",
+    ),
+    Trouble.OTHER: (StoreRefusedError, "{where} refused the call: {reason}"),
+}
 
 
 def _reason(error: DBAPIError) -> object:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import Enum
 from typing import Any, ClassVar
 
-from sqlalchemy import URL, Connection, Executable, Table, text
+from sqlalchemy import URL, Connection, Delete, Executable, Table, func, select, text
 from sqlalchemy.dialects import mysql, postgresql, sqlite
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError
@@ -43,6 +44,10 @@ class Trouble(Enum):
     READ_ONLY = "read only"
     FULL = "full"
     TOO_LARGE = "too large"
+    NOT_OPENED = "not opened"
+    """A file, or one beside it, cannot be opened or made."""
+    EXISTS = "exists"
+    """There is a row of the same identity already."""
     OTHER = "other"
 
 
@@ -95,6 +100,16 @@ class Dialect(ABC):
         """The largest statement that the server takes, in bytes."""
         return None
 
+    def delete_these(self, connection: Connection, statement: Delete, ids: Sequence[int]) -> int:
+        """Delete the rows with these ids that the statement is about; how many there were.
+
+        The ids are words of the statement: there may be more of them than a driver takes as parameters. It never comes
+        again, so it goes past SQLAlchemy's cache of statements.
+        """
+        these = statement.where(text(f"id IN ({','.join(map(str, ids))})"))
+        words = str(these.compile(dialect=connection.dialect, compile_kwargs={"literal_binds": True}))
+        return connection.exec_driver_sql(words).rowcount
+
     def weight(self, value: str) -> int:
         """The bytes that a value has in a statement."""
         return byte_size(value)
@@ -134,6 +149,11 @@ class Sqlite(Dialect):
         if connection.exec_driver_sql("PRAGMA journal_mode").scalar() not in {"wal", "memory"}:
             connection.exec_driver_sql("PRAGMA journal_mode = WAL")
 
+    def delete_these(self, connection: Connection, statement: Delete, ids: Sequence[int]) -> int:
+        """The ids are one parameter: its driver keeps the last 128 statements, however long each may be."""
+        listed = func.json_each(json.dumps(ids)).table_valued("value")
+        return connection.execute(statement.where(statement.table.c.id.in_(select(listed.c.value)))).rowcount
+
     def upsert(self, table: Table, identity: list[str], changed: list[str]) -> Executable:
         statement = sqlite.insert(table)
         return statement.on_conflict_do_update(
@@ -141,7 +161,8 @@ class Sqlite(Dialect):
         )
 
     def trouble(self, error: DBAPIError) -> Trouble:
-        return _SQLITE.get(_sqlite_code(error.orig), Trouble.OTHER)
+        code = _sqlite_code(error.orig)
+        return _SQLITE.get(code, _SQLITE.get(code & 0xFF, Trouble.OTHER))
 
 
 _SQLITE = {
@@ -149,17 +170,27 @@ _SQLITE = {
     6: Trouble.PASSING,  # LOCKED
     8: Trouble.READ_ONLY,
     13: Trouble.FULL,
+    14: Trouble.NOT_OPENED,
     18: Trouble.TOO_LARGE,
+    2067: Trouble.EXISTS,  # CONSTRAINT_UNIQUE
 }
+"""By the whole code, or by its first byte, which names the kind."""
 
-_SQLITE_TEXTS = {"locked": 5, "readonly": 8, "is full": 13, "too big": 18}
+_SQLITE_TEXTS = {
+    "locked": 5,
+    "readonly": 8,
+    "is full": 13,
+    "unable to open": 14,
+    "too big": 18,
+    "UNIQUE constraint": 2067,
+}
 """Python 3.10 does not give the code."""
 
 
 def _sqlite_code(error: BaseException | None) -> int:
     code = getattr(error, "sqlite_errorcode", None)
     if isinstance(code, int):
-        return code & 0xFF
+        return code
     if not isinstance(error, sqlite3.Error):
         return 0
     return next((number for words, number in _SQLITE_TEXTS.items() if words in str(error)), 0)
@@ -195,7 +226,15 @@ class PostgreSQL(Dialect):
             return _without_code(error.orig)
         if code in {"40001", "40P01", "55P03"} or code.startswith(("08", "57P0")):
             return Trouble.PASSING
-        return {"25006": Trouble.READ_ONLY, "53100": Trouble.FULL, "54000": Trouble.TOO_LARGE}.get(code, Trouble.OTHER)
+        return _POSTGRESQL.get(code, Trouble.OTHER)
+
+
+_POSTGRESQL = {
+    "23505": Trouble.EXISTS,
+    "25006": Trouble.READ_ONLY,
+    "53100": Trouble.FULL,
+    "54000": Trouble.TOO_LARGE,
+}
 
 
 def _without_code(error: BaseException | None) -> Trouble:
@@ -264,6 +303,7 @@ _MYSQL: Mapping[object, Trouble] = {
     1021: Trouble.FULL,
     1114: Trouble.FULL,
     1153: Trouble.TOO_LARGE,
+    1062: Trouble.EXISTS,
 }
 
 _DIALECTS: tuple[Dialect, ...] = (Sqlite(), PostgreSQL(), MySQL())
@@ -278,7 +318,7 @@ def read_url(url: str | URL) -> tuple[URL, Dialect]:
     """
     try:
         parsed = make_url(url)
-    except ArgumentError as error:
+    except (ArgumentError, ValueError) as error:  # ValueError: the port is no number
         raise InvalidStoreUrlError(
             "The URL of the state backend cannot be read. Write it as SQLAlchemy does, such as"
             " sqlite:////srv/airflow/state.db or postgresql://user:password@host/database."

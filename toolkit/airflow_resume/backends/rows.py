@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 from sqlalchemy import (
+    ColumnElement,
     Connection,
+    CursorResult,
     Delete,
     Executable,
     Row,
@@ -24,6 +26,7 @@ from sqlalchemy import (
     select,
     update,
 )
+from sqlalchemy.engine import Dialect as EngineDialect
 
 from airflow_resume.backends.dialects import Dialect
 from airflow_resume.backends.schema import HISTORY, STATE
@@ -111,6 +114,25 @@ def at(place: Place, key: str) -> dict[str, Any]:
     return {"at_scope": place.identity, "at_key": key_digest(key)}
 
 
+# --- the short way --------------------------------------------------------------------------------------------
+
+
+def _execute(connection: Connection, statement: Executable, values: Mapping[str, Any]) -> CursorResult[Any]:
+    """Have the driver execute a statement that is made over and over again; its types need no conversion.
+
+    Of the time of a call in SQLite, what SQLAlchemy does for a statement and its parameters is the greater part.
+    """
+    words, order = _compiled(statement, connection.dialect, tuple(values))
+    return connection.exec_driver_sql(words, dict(values) if order is None else tuple(map(values.__getitem__, order)))
+
+
+@lru_cache(maxsize=64)
+def _compiled(statement: Any, dialect: EngineDialect, names: tuple[str, ...]) -> tuple[str, Sequence[str] | None]:
+    """Its text for the driver, and the order of its parameters where they have no names there."""
+    compiled = statement.compile(dialect=dialect, column_keys=names)
+    return str(compiled), compiled.positiontup
+
+
 # --- reading --------------------------------------------------------------------------------------------------
 
 
@@ -127,7 +149,8 @@ def _select_state() -> Select[Any]:
 
 def read_value(connection: Connection, where: dict[str, Any]) -> str | None:
     """The text, or None."""
-    return connection.execute(_select_value(), where).scalar()
+    found: str | None = _execute(connection, _select_value(), where).scalar()
+    return found
 
 
 def read_state(connection: Connection, where: dict[str, Any]) -> Row[Any] | None:
@@ -151,7 +174,7 @@ def _upsert(dialect: Dialect) -> Executable:
 def write(connection: Connection, dialect: Dialect, rows: Sequence[NewRow]) -> None:
     """Insert or replace. Everybody takes the rows in the same order, so that no two wait for each other."""
     for row in sorted(rows, key=lambda row: (row.place.identity, row.key_hash)):
-        connection.execute(_upsert(dialect), row.columns())
+        _execute(connection, _upsert(dialect), row.columns())
 
 
 @cache
@@ -160,11 +183,7 @@ def _insert() -> Executable:
 
 
 def write_new(connection: Connection, row: NewRow) -> None:
-    """Insert.
-
-    Raises:
-        IntegrityError: there is a row already.
-    """
+    """Insert; that there is a row already is an error of the database."""
     connection.execute(_insert(), row.columns())
 
 
@@ -243,9 +262,13 @@ def read_history(connection: Connection, where: dict[str, Any]) -> Sequence[Row[
     return connection.execute(statement, where).all()
 
 
+def forgotten() -> ColumnElement[bool]:
+    """Whether what a version belongs to is not there any more."""
+    same = (STATE.c.scope_hash == HISTORY.c.scope_hash) & (STATE.c.key_hash == HISTORY.c.key_hash)
+    return ~exists().where(same)
+
+
 def forget(connection: Connection, place: Place | None = None) -> None:
     """Delete the history of what is not there any more, in a scope or in all."""
-    same = (STATE.c.scope_hash == HISTORY.c.scope_hash) & (STATE.c.key_hash == HISTORY.c.key_hash)
-    gone = ~exists().where(same)
-    here = gone if place is None else gone & (HISTORY.c.scope_hash == place.identity)
+    here = forgotten() if place is None else forgotten() & (HISTORY.c.scope_hash == place.identity)
     connection.execute(delete(HISTORY).where(here))

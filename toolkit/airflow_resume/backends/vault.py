@@ -7,10 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy.exc import IntegrityError
-
 from airflow_resume.backends import rows
-from airflow_resume.backends.database import Database
+from airflow_resume.backends.database import Database, Opened, RowExistsError
 from airflow_resume.backends.dialects import byte_size
 from airflow_resume.backends.rows import NewRow
 from airflow_resume.backends.scopes import AnyScope, Place, key_digest, place_of
@@ -78,9 +76,18 @@ class Vault:
             self._check_packet(key, text)
 
     def _check_packet(self, key: str, text: str) -> None:
-        packet = self.database.opened().packet_limit
-        if packet is not None and (weight := self.database.dialect.weight(text)) > packet - _PACKET_SPARE:
-            raise ValueTooLargeError(_too_large(key, weight, packet - _PACKET_SPARE, "the server's max_allowed_packet"))
+        """The limit is asked for again before a value is refused: it may have been raised."""
+        weight = self.database.dialect.weight(text)
+        if self._fits(weight, self.database.opened()):
+            return
+        again = self.database.opened_anew()
+        if not self._fits(weight, again):
+            limit = (again.packet_limit or 0) - _PACKET_SPARE
+            raise ValueTooLargeError(_too_large(key, weight, limit, "the server's max_allowed_packet"))
+
+    @staticmethod
+    def _fits(weight: int, opened: Opened) -> bool:
+        return opened.packet_limit is None or weight <= opened.packet_limit - _PACKET_SPARE
 
     def write(self, new: Sequence[NewRow]) -> None:
         """Insert or replace, all of them or none."""
@@ -142,7 +149,7 @@ class Vault:
 
         try:
             return self._history_too(row, insert)
-        except IntegrityError:
+        except RowExistsError:
             return False
 
     def _history_too(self, row: NewRow, write: Callable[[Connection], bool]) -> bool:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_resume import values
 from airflow_resume.attempt import Attempt, Cleared
+from airflow_resume.errors import DanglingReferenceError, StateReferenceError, SupersededError
 from airflow_resume.jobs.decide import JobStatus, Phase
 from airflow_resume.jobs.record import KEY_PREFIX, JobRecord, first_generation
 from airflow_resume.record import Slot
@@ -88,7 +89,7 @@ class JobSlot:
 
     def open(self) -> None:
         """Read, and claim by a write: a refused one means that another attempt is running, and nothing was done."""
-        record = self._place.read() or self._adopt_mirrored()
+        record = self._read() or self._adopt_mirrored()
         if record is None:
             return
         self.record, self.earlier_try = record, record.claim.try_number
@@ -101,6 +102,14 @@ class JobSlot:
                 " cancel its job, which is taken up instead.",
                 self.earlier_try,
             )
+
+    def _read(self) -> JobRecord | None:
+        try:
+            return self._place.read()
+        except DanglingReferenceError as error:
+            raise DanglingReferenceError(
+                f"{error} Before that, see in the job system that no job of an earlier attempt is alive."
+            ) from error
 
     def _adopt_mirrored(self) -> JobRecord | None:
         """The id that Airflow's own mixin saved, when the task was upgraded to ours between two attempts."""
@@ -152,5 +161,22 @@ class JobSlot:
             self._store.set(self._mirror_key, self.known.id)
 
     def is_visible(self) -> bool | None:
-        """Whether what this attempt wrote is there for it to read; None when it wrote nothing."""
-        return None if self.record is None else self._store.get(self.key) is not None
+        """Whether what this attempt wrote is there for it to read; None when it wrote nothing.
+
+        With `clear_on_success` Airflow deletes the record of a task that a person marks as a success, while its job may
+        be alive. Then it is written once more, which only a replaced attempt may not: whoever runs the task again must
+        know of the job.
+        """
+        if self.record is None:
+            return None
+        try:
+            return self._store.get(self.key) is not None or self._is_written_again(self.record)
+        except StateReferenceError:  # Airflow has shown the reference, which is all that is asked
+            return True
+
+    def _is_written_again(self, record: JobRecord) -> bool:
+        try:
+            self._place.write(record)
+        except SupersededError:
+            return False
+        return True

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from airflow_resume.arguments import check_whole
 from airflow_resume.errors import SourceChangedError, SourceNotReopenableError
+from airflow_resume.loops.chunks import IN_MEMORY, Chunk
 from airflow_resume.loops.source import Source
 
 if TYPE_CHECKING:
@@ -70,9 +71,9 @@ class Batches(Source[T_co]):
         """The elements are the same in every attempt; how many are in a list may change."""
         return self._size
 
-    def total(self, position: JsonValue) -> int | None:
+    def total(self, position: JsonValue) -> int | None:  # noqa: ARG002
         """The number of deliveries, where the length is known."""
-        length = self.total_rows(position)
+        length = self._length()
         return None if length is None else -(-length // self._size)
 
     def rows(self, position: JsonValue) -> int | None:
@@ -80,18 +81,31 @@ class Batches(Source[T_co]):
         return _done(position) if self._size > 1 else None
 
     def total_rows(self, position: JsonValue) -> int | None:  # noqa: ARG002
-        """The number of elements, where it is known."""
+        """The number of elements in all lists, where it is known."""
+        return self._length() if self._size > 1 else None
+
+    def _length(self) -> int | None:
         try:
             return len(self._iterable)  # type: ignore[arg-type]
         except TypeError:
             return None
 
-    def elements(self, position: JsonValue) -> Iterator[tuple[Any, JsonValue]]:
-        """The elements or lists, each with the position after it."""
+    def chunks(self, position: JsonValue) -> Iterator[Chunk[Any]] | None:
+        """All elements, unless they come in lists."""
+        return self._all(_done(position)) if self._size == 1 else None
+
+    def _all(self, done: int) -> Iterator[Chunk[Any]]:
+        yield Chunk(self._entered(done), done.__add__, may_fail=type(self._iterable) not in IN_MEMORY)
+
+    def _entered(self, done: int) -> Iterator[Any]:
         if not isinstance(self._iterable, Iterable):
             raise TypeError(f"{type(self._iterable).__name__} is asynchronous: iterate the loop with `async for`")
+        return _entered(self._iterable, done)
+
+    def elements(self, position: JsonValue) -> Iterator[tuple[Any, JsonValue]]:
+        """The elements or lists, each with the position after it."""
         done = _done(position)
-        items = _entered(self._iterable, done)
+        items = self._entered(done)
         if self._size == 1:
             yield from zip(items, count(done + 1), strict=False)
             return

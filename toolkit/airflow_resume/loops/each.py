@@ -9,6 +9,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from airflow_resume.errors import WrongAnswerError
+from airflow_resume.loops.chunks import IN_MEMORY, Chunk
 from airflow_resume.loops.pages import Page
 from airflow_resume.loops.source import Source, closed_at_end, members
 
@@ -68,14 +69,19 @@ class Each(Source[T_co]):
         """Those of the source."""
         return self._source.changes(members(position).get("page"))
 
-    def elements(self, position: JsonValue) -> Iterator[tuple[T_co, JsonValue]]:
-        """The items, each with the position after it."""
+    def chunks(self, position: JsonValue) -> Iterator[Chunk[T_co]]:
+        """The items of each page. A page without any leaves no position: the next item's page comes with its own."""
         place = members(position)
         here = place.get("page")
         for page, after in self._source.elements(here):
             items = _items_of(page)
-            yield from _delivered(items, self._entry(items, place), here, after)
+            yield _chunk(items, self._entry(items, place), here, after)
             place, here = {}, after
+
+    def elements(self, position: JsonValue) -> Iterator[tuple[T_co, JsonValue]]:
+        """The items, each with the position after it."""
+        for chunk in self.chunks(position):
+            yield from chunk.elements()
 
     async def aelements(self, position: JsonValue) -> AsyncIterator[tuple[T_co, JsonValue]]:
         """The same for `async for`."""
@@ -84,7 +90,7 @@ class Each(Source[T_co]):
         async with closed_at_end(self._source.aelements(here)) as pages:
             async for page, after in pages:
                 items = _items_of(page)
-                for found in _delivered(items, self._entry(items, place), here, after):
+                for found in _chunk(items, self._entry(items, place), here, after).elements():
                     yield found
                 place, here = {}, after
 
@@ -106,11 +112,15 @@ def _before(page: JsonValue) -> JsonValue:
     return {"page": page, "index": 0}
 
 
-def _delivered(items: Sequence[T], start: int, here: JsonValue, after: JsonValue) -> Iterator[tuple[T, JsonValue]]:
-    """The items of one page. A page without any leaves no position: the next item's page comes with its own."""
+def _chunk(items: Sequence[T], start: int, here: JsonValue, after: JsonValue) -> Chunk[T]:
+    """The items of one page, from one of them on."""
     of = len(items)
-    for done, item in enumerate(islice(items, start, None), start + 1):
-        yield item, {"page": here, "index": done, "of": of} if done < of else _before(after)
+
+    def position(done: int) -> JsonValue:
+        index = start + done
+        return {"page": here, "index": index, "of": of} if index < of else _before(after)
+
+    return Chunk(islice(items, start, None), position, may_fail=type(items) not in IN_MEMORY)
 
 
 def _items_of(element: object) -> Sequence[Any]:

@@ -64,6 +64,11 @@ class Frontier:
         """How many that were done ahead are there no more, and have not been taken off the count yet."""
         self._earlier_ids = {ahead.ids[at : at + ID_DIGITS] for at in range(0, len(ahead.ids), ID_DIGITS)}
 
+    @property
+    def next_number(self) -> int:
+        """The number of the next element."""
+        return self._taken
+
     def take(self, before: JsonValue, after: JsonValue) -> int | None:
         """The number of the element that the source yields next; None when an earlier attempt did it."""
         number = self._taken
@@ -88,6 +93,16 @@ class Frontier:
         was_done = known in self._earlier_ids
         self._earlier_ids.discard(known)
         return was_done
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether nothing is done above the watermark, nor in flight: then elements need only be counted."""
+        return self._taken == self._low and not (self._by_first or self._earlier or self._earlier_ids)
+
+    def set_next(self, number: int, position: JsonValue) -> None:
+        """All before this element are taken and done; only where `is_plain`."""
+        self._low = self._taken = number
+        self.position = position
 
     def finish(self, number: int, before: JsonValue, after: JsonValue) -> None:
         """The element is done; `before` and `after` are the positions around it."""

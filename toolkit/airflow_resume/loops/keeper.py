@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from math import inf
 
 from airflow_resume.channel import LatestWriter
 from airflow_resume.errors import StoreUnavailableError
@@ -58,6 +59,13 @@ class Keeper:
     def is_careful(self, now: float) -> bool:
         """Whether the element in hand must be known from the record, if this attempt dies as the one before did."""
         return now < self._careful_until
+
+    def lull(self, now: float) -> float:
+        """For how many seconds acks need only be counted."""
+        keeping = self._keeping
+        if keeping.durability == "sync" or self.is_careful(now) or self._writer.failure is not None:
+            return 0.0
+        return inf if keeping.durability == "exit" else self._due - now
 
     def touch(self) -> None:
         """There is something to write when the loop is left."""

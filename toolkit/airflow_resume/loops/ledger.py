@@ -64,6 +64,11 @@ class Ledger:
         self.frontier.finish(number, before, after)
         self.count += 1
 
+    def set_done(self, count: int, next_number: int, position: JsonValue) -> None:
+        """So many elements are done, all that come before one; its number and its position."""
+        self.frontier.set_next(next_number, position)
+        self.count = count
+
     def skip(self, number: int, before: JsonValue, after: JsonValue, error: BaseException | str) -> None:
         """The element is passed over; what its body did to the state is undone."""
         self._restore_state()

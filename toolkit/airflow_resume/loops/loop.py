@@ -273,10 +273,13 @@ class Checkpoint(Generic[T]):
     @property
     def state(self) -> dict[str, Any]:
         """Yours: JSON (and what `values.encode` knows) that is saved in the same write as the position."""
-        return self._run.ledger.state
+        ledger = self._run.ledger
+        self._run.count_no_more()
+        return ledger.state
 
     @state.setter
     def state(self, state: dict[str, Any]) -> None:
+        self._run.count_no_more()
         self._run.ledger.state = state
 
     @property
@@ -292,6 +295,7 @@ class Checkpoint(Generic[T]):
     @property
     def count(self) -> int:
         """Elements done, in all attempts."""
+        self._run.settle()
         return self._run.ledger.count
 
     @property

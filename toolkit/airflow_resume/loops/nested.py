@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from airflow_resume.attempt import Attempt
+from airflow_resume.loops.alarm import Alarm
 from airflow_resume.loops.keeper import Keeper
 from airflow_resume.loops.ledger import Ledger
 from airflow_resume.loops.opening import decide_opening, inner_facts_of, opening_error
@@ -36,6 +37,7 @@ class Nested:
         self._name, self._outer = plan.name, outer
         self.attempt: Attempt = outer.attempt
         self.keeper: Keeper = outer.keeper
+        self.alarm: Alarm = outer.alarm
         self.path: list[JsonValue] = [*outer.path, before, plan.name]
         self.changes: Sequence[str] = ()
         left = outer.ledger.inner_left(plan.name)

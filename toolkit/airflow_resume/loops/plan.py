@@ -11,6 +11,7 @@ from typing import Generic, Literal, TypeVar
 from airflow_resume import values
 from airflow_resume.arguments import check_choice, check_duration
 from airflow_resume.attempt import AnyContext, utc_now
+from airflow_resume.loops.alarm import Alarm
 from airflow_resume.loops.opening import Definition, OpeningPolicy
 from airflow_resume.loops.record import KEY_PREFIX
 from airflow_resume.loops.skip import Skip
@@ -62,6 +63,7 @@ class Plan(Generic[T]):
     skip: Skip | None = None
     on_empty: OnEmpty = "done"
     monotonic: Callable[[], float] = time.monotonic
+    alarm: Callable[[], Alarm] = Alarm
     now: Callable[[], datetime] = utc_now
 
     def __post_init__(self) -> None:

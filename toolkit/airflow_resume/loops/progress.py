@@ -57,6 +57,10 @@ class Pace:
         self._next_line = now + SECONDS_BETWEEN_LINES
         return True
 
+    def until_line(self, now: float) -> float:
+        """Seconds until it is time for another line."""
+        return self._next_line - now
+
     def rate(self, n: int, now: float) -> float | None:
         """Elements a second in this attempt; None while too little is known."""
         seconds = now - self._since

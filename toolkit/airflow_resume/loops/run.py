@@ -9,7 +9,8 @@ never wait for the store; `open`, `flush` and `close` do, and an event loop call
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator, Iterator
+from collections import deque
+from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -17,6 +18,9 @@ from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 from airflow_resume import values
 from airflow_resume.errors import EmptySourceError, LoopError, LoopStoppedError, TokenExpiredError, UnackedError
+from airflow_resume.loops.alarm import Bell
+from airflow_resume.loops.chunks import Reel
+from airflow_resume.loops.coast import Coast
 from airflow_resume.loops.ledger import Ledger
 from airflow_resume.loops.nested import Nested
 from airflow_resume.loops.opening import Opening
@@ -75,6 +79,11 @@ class LoopRun(Generic[T]):
         self._after: JsonValue = None
         self._failed: Exception | None = None
         self._unacked: list[tuple[int, JsonValue, JsonValue]] = []
+        self.bell: Bell = deque(maxlen=1)
+        """Rings when a loop that only counts must do more."""
+        self._only_counts = plan.delivery == "at_least_once" and plan.ack == "each"
+        self._reel: Reel[T] | None = None
+        self._coast: Coast | None = None
 
     # --- opening and closing ----------------------------------------------------------------------------------
 
@@ -104,6 +113,7 @@ class LoopRun(Generic[T]):
         if self.is_open:
             return
         self._hold = hold = Session(self.plan) if self._within is None else self._within.nested(self.plan)
+        self.bell = hold.alarm.bell()
         self.exhausted = hold.ledger.done
         self._pace = Pace(n=hold.ledger.count, now=self.plan.monotonic())
         if hold.opening is Opening.SKIP_STALLED:
@@ -122,11 +132,13 @@ class LoopRun(Generic[T]):
                 f"The loop {plan.name!r} cannot be within={self.plan.name!r}: a loop around another one acks each"
                 f" element by itself, when its body has finished"
             )
+        self.settle()
         if self._number is None or self._closed:
             raise LoopError(
                 f"The loop {plan.name!r} is within={self.plan.name!r}, which has no element in hand: use it inside the"
                 f" body of that loop, which may not be a map()."
             )
+        self.count_no_more()
         return Nested(plan, self.hold, self._before)
 
     def close(self, error: BaseException | None) -> None:
@@ -138,6 +150,8 @@ class LoopRun(Generic[T]):
         if self._closed or self._hold is None:
             return
         self._closed = True
+        self.settle()
+        self._hold.alarm.remove(self.bell)
         self._hold.close(error)
         if error is None and self._unacked and self.exhausted:
             raise UnackedError(
@@ -152,6 +166,26 @@ class LoopRun(Generic[T]):
     def todo(self) -> Iterator[Todo[T]]:
         """The elements that are not done."""
         before = self.ledger.frontier.position
+        chunks = self.plan.source.chunks(before)
+        if chunks is None:
+            yield from self._todo_one_by_one(before)
+            return
+        for chunk in chunks:
+            self._reel = reel = Reel(chunk, before)
+            yield from self._todo_of(reel)
+            self._reel = None
+            if reel.failure is not None:
+                raise reel.failure
+            before = reel.here
+
+    def _todo_of(self, reel: Reel[T]) -> Iterator[Todo[T]]:
+        for element in reel.items:
+            before, after = _passed(reel)
+            number = self._take(before, after)
+            if number is not None:
+                yield element, number, before, after
+
+    def _todo_one_by_one(self, before: JsonValue) -> Iterator[Todo[T]]:
         for element, after in self.plan.source.elements(before):
             number = self._take(before, after)
             if number is not None:
@@ -176,6 +210,52 @@ class LoopRun(Generic[T]):
         reason, self._stalled = self._stalled, None
         self.skip(number, before, after, reason)
         return None
+
+    # --- elements that need only be counted -------------------------------------------------------------------
+
+    def coast(self, in_hand: Callable[[], int]) -> Iterator[T] | None:
+        """The next elements, as long as none needs more than to be counted; None while one does.
+
+        Whoever iterates them says by `in_hand` which one is in hand, stops when the bell rings, and then `land`s.
+        """
+        reel = self._reel
+        if reel is None or not self._only_counts:
+            return None
+        self.bell.clear()  # before the questions: whoever rings makes one of them come out differently
+        if self.hold.stop_asked or not self.ledger.frontier.is_plain:
+            return None
+        now = self._clock()
+        lull = min(self.hold.keeper.lull(now), self._pace.until_line(now))
+        if lull < _LEAST_LULL:
+            return None
+        self.hold.alarm.ring_in(lull)
+        self._coast = Coast(reel, self.ledger, in_hand)
+        return reel.items
+
+    def land(self) -> None:
+        """Stop counting; the last element is in hand, as if it had been delivered by itself."""
+        self.settle()
+        coast, self._coast = self._coast, None
+        if coast is not None and coast.has_one_in_hand and self._reel is not None:
+            self._before, self._after = _passed(self._reel)
+            self._number = self.ledger.take(self._before, self._after)
+
+    def settle(self) -> None:
+        """Count what the loop has coasted past. To be called before anything about the loop is looked at."""
+        coast, reel = self._coast, self._reel
+        if coast is None or reel is None or not coast.has_one_in_hand:
+            return
+        if not coast.is_settled:
+            self.hold.keeper.touch()
+            coast.settle()
+        self._number, self._before = self.ledger.frontier.next_number, reel.here
+
+    def count_no_more(self) -> None:
+        """The body uses what every ack has to look at: from this element on each is acked by itself."""
+        self._only_counts = False
+        self.bell.append("")
+
+    # --- one element after the other --------------------------------------------------------------------------
 
     def deliver(self, number: int, before: JsonValue, after: JsonValue) -> bool:
         """The element will be delivered; whether to flush first."""
@@ -218,11 +298,13 @@ class LoopRun(Generic[T]):
 
     def may_skip(self, error: Exception) -> bool:
         """Whether the policy passes over an element whose work ended with this error."""
+        self.settle()
         return self.plan.skip is not None and self.plan.skip.covers(error, skipped=self.ledger.skipped)
 
     def fail_in_hand(self, error: Exception) -> None:
         """The element in hand is to be passed over when the next one is asked for."""
         self._failed = error
+        self.bell.append("")
 
     def ack_delivered(self) -> None:
         """All elements delivered so far are done. `flush_if_wanted` is to be called when the store may be waited for.
@@ -309,6 +391,7 @@ class LoopRun(Generic[T]):
     def element(self) -> Element:
         """The element in hand: in a thread or task of a map, its own."""
         _ = self.hold  # or it is not open
+        self.settle()
         here = _in_hand.get()
         if here is not None and here[0] is self:
             return self._element(here[1])
@@ -355,6 +438,17 @@ class LoopRun(Generic[T]):
 
     def _clock(self) -> float:
         return self.plan.monotonic()
+
+
+_LEAST_LULL = 0.01
+"""Seconds for which it is worth while to coast."""
+
+
+def _passed(reel: Reel[Any]) -> tuple[JsonValue, JsonValue]:
+    """Leave the next element behind; the positions before and after it."""
+    before = reel.here
+    reel.move_to(reel.passed + 1)
+    return before, reel.here
 
 
 _in_hand: ContextVar[tuple[LoopRun[Any], JsonValue] | None] = ContextVar("element_in_hand", default=None)

@@ -15,23 +15,40 @@ T = TypeVar("T")
 
 
 def delivered(run: LoopRun[T]) -> Iterator[T]:
-    """The elements that are not done."""
+    """The elements that are not done.
+
+    One generator, as each that stands between it and the body would cost as much as all it does for an element.
+    """
+    at = -1
+
+    def in_hand() -> int:
+        return at
+
     with opened(run):
+        bell = run.bell
         while not run.exhausted:
             with run.recovering():
-                yield from _one_pass(run)
+                for element, number, before, after in run.todo():
+                    if run.deliver(number, before, after):
+                        run.flush()
+                    yield element
+                    _take_back(run)
+                    at = -1
+                    if counted := run.coast(in_hand):
+                        for at, element in enumerate(counted):  # noqa: B007, PLW2901  in_hand tells
+                            yield element
+                            if bell:
+                                break
+                        run.land()
+                        _take_back(run)
+                if run.exhaust():
+                    run.flush()
 
 
-def _one_pass(run: LoopRun[T]) -> Iterator[T]:
-    for element, number, before, after in run.todo():
-        if run.deliver(number, before, after):
-            run.flush()
-        yield element
-        if run.take_back():
-            run.flush()
-        run.raise_if_stopped()
-    if run.exhaust():
+def _take_back(run: LoopRun[Any]) -> None:
+    if run.take_back():
         run.flush()
+    run.raise_if_stopped()
 
 
 async def adelivered(run: LoopRun[T]) -> AsyncGenerator[T, None]:

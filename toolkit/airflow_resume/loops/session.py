@@ -5,11 +5,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from airflow_resume.attempt import Attempt
 from airflow_resume.channel import LatestWriter
-from airflow_resume.errors import SupersededError, UnreadableRecordError
+from airflow_resume.errors import DanglingReferenceError, SupersededError, UnreadableRecordError
 from airflow_resume.killed import told_of_kill
 from airflow_resume.loops.keeper import Keeper
 from airflow_resume.loops.ledger import Ledger
@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from pydantic import JsonValue
 
 log = logging.getLogger(__name__)
+
+Unreadable: TypeAlias = UnreadableRecordError | DanglingReferenceError
+"""What is left of a record that was lost."""
+_UNREADABLE = (UnreadableRecordError, DanglingReferenceError)
 
 
 class Session:
@@ -48,7 +52,7 @@ class Session:
             self.changes = left.changes
             if self.opening.fails and isinstance(found, LoopRecord):
                 raise opening_error(self.opening, plan.name, found, left)
-        if isinstance(found, UnreadableRecordError):
+        if isinstance(found, _UNREADABLE):
             if self.opening.fails:
                 raise found
             log.warning("Loop %r: %s", plan.name, found)
@@ -59,12 +63,14 @@ class Session:
         self.ledger = Ledger(plan.key, plan.source, self._record)
         self.path: list[JsonValue] = [*self.attempt.scope.identity(), plan.key]
         """What makes the loop unlike any other."""
+        self.alarm = plan.alarm()
+        """Calls the loops that coast back to their duties."""
         started = plan.monotonic()
         self._pace = Pace(n=self.ledger.count, now=started)
         self.keeper = Keeper(
             plan.name,
             keeping=plan.keeping,
-            writer=LatestWriter(channel_of(store), self._slot.write, plan.monotonic),
+            writer=LatestWriter(channel_of(store), self._slot.write, plan.monotonic, on_failure=self.alarm.ring),
             record=self._acked,
             now=started,
             careful=self._record.at.stalls > 0 and plan.policy.max_stalls is not None,
@@ -82,6 +88,7 @@ class Session:
     def close(self, error: BaseException | None) -> None:
         """Save what is acked. A write that fails here is logged, and never takes the place of the loop's own error."""
         self._at_end.close()
+        self.alarm.close()
         if error is not None:
             self.attempt.give_back(self._plan.key)
         if isinstance(error, SupersededError):
@@ -105,11 +112,12 @@ class Session:
     def _ask_to_stop(self) -> None:
         """Called in a signal handler."""
         self.stop_asked = True
+        self.alarm.ring()
 
-    def _read(self) -> LoopRecord | UnreadableRecordError | None:
+    def _read(self) -> LoopRecord | Unreadable | None:
         try:
             return self._slot.read()
-        except UnreadableRecordError as error:
+        except _UNREADABLE as error:
             return error
 
     def _acked(self) -> LoopRecord:
@@ -126,12 +134,12 @@ class Session:
 
 
 def _left(
-    found: LoopRecord | UnreadableRecordError | None, plan: Plan[Any], attempt: Attempt
+    found: LoopRecord | Unreadable | None, plan: Plan[Any], attempt: Attempt
 ) -> Left | Literal["nothing", "unreadable"]:
     """What an earlier attempt left, as far as the decision needs it."""
     if found is None:
         return "nothing"
-    if isinstance(found, UnreadableRecordError):
+    if isinstance(found, _UNREADABLE):
         return "unreadable"
     changes = plan.source.changes(found.pos) if found.kind == plan.source.kind else ()
     return facts_of(found, epoch=attempt.epoch, definition=plan.definition, changes=changes, now=plan.now())

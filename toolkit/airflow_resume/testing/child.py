@@ -51,7 +51,7 @@ def _listen(world: CrashWorld, receiver: Connection) -> tuple[bool, Any, bool] |
         while True:
             try:
                 topic, message = receiver.recv()
-            except EOFError:
+            except (EOFError, OSError):  # OSError: it was killed while another of its threads was sending
                 return answer
             if topic == "point":
                 world.points.note(*message)

@@ -16,6 +16,7 @@ from uuid import uuid4
 from airflow_resume.attempt import Attempt
 from airflow_resume.errors import (
     CursorTypeError,
+    DanglingReferenceError,
     UnreadableRecordError,
     WatermarkChangedError,
     WatermarkError,
@@ -66,12 +67,12 @@ class Marks(Generic[T]):
             WatermarkChangedError: it is one of another cursor.
             UnreadableRecordError: it is not to be understood.
         """
-        stored = self.store.get(self.key)
+        stored, lost = self._stored_or_lost()
         if isinstance(stored, dict):
             return self._of_this_cursor(self._slot.decode(stored), before_write)
         before_write()
         if stored is None:
-            made = self._first(last_journaled)
+            made = self._first(last_journaled, lost)
         else:
             made = self._codec.made(self._codec.typed(stored), pending="rewind")
             log.warning("The mark %r was set to %r by hand; loading from there", self.key, stored)
@@ -80,6 +81,13 @@ class Marks(Generic[T]):
         if found is None:
             raise WatermarkError(f"{self.key!r} was deleted while it was made")
         return found
+
+    def _stored_or_lost(self) -> tuple[JsonValue, DanglingReferenceError | None]:
+        """What is there; a reference to a value that a state backend has lost is none, and shows that there was one."""
+        try:
+            return self.store.get(self.key), None
+        except DanglingReferenceError as error:
+            return None, error
 
     def is_pending(self, epoch: str) -> bool:
         """Whether the mark is of this epoch, and nothing was loaded from it yet."""
@@ -119,16 +127,21 @@ class Marks(Generic[T]):
 
     # --- making -----------------------------------------------------------------------------------------------
 
-    def _first(self, last_journaled: Callable[[], JsonValue]) -> MarkRecord:
+    def _first(self, last_journaled: Callable[[], JsonValue], lost: DanglingReferenceError | None) -> MarkRecord:
         stood = None if self._options.on_missing == "initial" else last_journaled()
-        if stood is None:
+        if stood is None and (lost is None or self._options.on_missing == "initial"):
             return self._codec.made(self._options.first(), pending="initial")
+        if stood is None:
+            raise WatermarkLostError(
+                f"{lost} No event of asset {self._options.asset.name!r} says where the mark stood, so type the value to"
+                f" go on from under this key in Airflow's UI, or set on_missing='initial' to load everything again."
+            ) from lost
         if self._options.on_missing == "fail":
             raise WatermarkLostError(
                 f"{self.key!r} is missing from the state of asset {self._options.asset.name!r}, although its events say"
                 f" that it stood at {stood}. Set on_missing='recover' to go on from there, or on_missing='initial' to"
                 f" load everything again; or type the value to go on from under this key in Airflow's UI."
-            )
+            ) from lost
         log.warning("The mark %r was missing; going on at %r, where the asset's events say it stood", self.key, stood)
         return self._codec.made(self._cursor.parse(stood, what="the journal's mark"), pending=None)
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from airflow_resume import values
 from airflow_resume.attempt import Attempt
-from airflow_resume.errors import WatermarkChangedError
+from airflow_resume.errors import StoreUnavailableError, WatermarkChangedError
 from airflow_resume.record import Slot
-from airflow_resume.store import MemoryStore
+from airflow_resume.store import RETRY_SECONDS, MemoryStore, followed
 from airflow_resume.watermarks.commit import Loaded, Outcome, decide_commit
 from airflow_resume.watermarks.cursor import CursorType, infer_cursor
 from airflow_resume.watermarks.marks import MarkCodec
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from pydantic import JsonValue
 
 T = TypeVar("T")
+R = TypeVar("R")
 
 log = logging.getLogger(__name__)
 
@@ -76,14 +78,14 @@ class AsyncWatermark(Generic[T]):
         Raises:
             UnreadableRecordError, WatermarkChangedError: the mark cannot be used.
         """
-        stored = await self._store.aget(self._key)
+        stored = await self._get()
         if isinstance(stored, dict):
             record = self._decoded(stored)
         else:  # missing, or a bare value that a person typed
             is_new = stored is None
             at = self._initial if is_new else self._codec.typed(stored)
             record = self._codec.made(at, pending="initial" if is_new else "rewind")
-            await self._store.aset(self._key, record.to_json())
+            await self._set(record)
             log.warning("The mark %r was %s; beginning at %r", self._key, "missing" if is_new else "typed", record.at)
         self._known = record
         return self._codec.parsed(record).at  # type: ignore[no-any-return]
@@ -97,7 +99,7 @@ class AsyncWatermark(Generic[T]):
         new = self._cursor.parse(to, what="advance()")
         if self._known is None:
             await self.at()
-        known, found = self._known, await self._store.aget(self._key)
+        known, found = self._known, await self._get()
         if known is None or not isinstance(found, dict):
             return Outcome.FENCED
         stored = self._decoded(found)
@@ -107,8 +109,28 @@ class AsyncWatermark(Generic[T]):
         outcome, mark = decide_commit(self._codec.parsed(stored), loaded, ordered=self._cursor.is_ordered)
         if mark is not None:
             self._known = self._codec.moved(stored, mark, Attempt())
-            await self._store.aset(self._key, self._known.to_json())
+            await self._set(self._known)
         return outcome
+
+    async def _get(self) -> JsonValue:
+        return followed(self._key, await self._patiently(lambda: self._store.aget(self._key)))
+
+    async def _set(self, record: MarkRecord) -> None:
+        await self._patiently(lambda: self._store.aset(self._key, record.to_json()))
+
+    async def _patiently(self, call: Callable[[], Awaitable[R]]) -> R:
+        """Ask again while the database of a state backend is away: on the event loop it does not wait itself."""
+        from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_delay, wait_random_exponential
+
+        async def ask() -> R:
+            return await call()
+
+        return await AsyncRetrying(
+            retry=retry_if_exception_type(StoreUnavailableError),
+            stop=stop_after_delay(RETRY_SECONDS),
+            wait=wait_random_exponential(multiplier=0.2, max=5),
+            reraise=True,
+        )(ask)
 
     def _decoded(self, stored: JsonValue) -> MarkRecord:
         record = Slot(MemoryStore(), self._key, MarkRecord).decode(stored)

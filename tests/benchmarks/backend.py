@@ -1,0 +1,155 @@
+"""What a value costs to keep and to read: ours, Airflow's own backend, and the bare driver.
+
+All three are on the same server, or each in a SQLite file of its own in one folder, in WAL mode and with
+synchronous=FULL: that is what ours sets, what Airflow's engine comes to by SQLite's default, and what the driver is
+told. So each of the three waits for the disk at every write. The driver's table has the columns of a minimal store and
+one index; ours and Airflow's have four.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from harness import NotMeasuredError, Result, Scale, Work, compare, ratio_at_most
+from metastore import metastore, only
+from sql_places import database_on_mysql, schema_on_postgresql
+from sqlalchemy import make_url
+
+from airflow_resume.backends import SqlStoreBackend
+
+KEYS = 50
+TEXT = '{"v": 1, "at": "' + "x" * 200 + '"}'
+AIRFLOW, DRIVER = "Airflow's MetastoreBackend", "the driver alone"
+TARGETS = {AIRFLOW: (ratio_at_most(1),), DRIVER: (ratio_at_most(1.5),)}
+
+_TABLE = (
+    "CREATE TABLE bare (scope VARCHAR(64), name VARCHAR(64), text {text}, updated BIGINT, expires BIGINT,"
+    " PRIMARY KEY (scope, name))"
+)
+_ON_CONFLICT = (
+    "ON CONFLICT (scope, name) DO UPDATE SET text = excluded.text, updated = excluded.updated,"
+    " expires = excluded.expires"
+)
+_ON_DUPLICATE = "ON DUPLICATE KEY UPDATE text = VALUES(text), updated = VALUES(updated), expires = VALUES(expires)"
+
+
+@dataclass(frozen=True)
+class Bare:
+    """A driver's connection on which every statement is a transaction."""
+
+    cursor: Any
+    mark: str
+    conflict: str
+
+    def make(self, text: str) -> None:
+        self.cursor.execute(_TABLE.format(text=text))
+
+    def set(self, key: str) -> None:
+        marks = ", ".join([self.mark] * 5)
+        words = f"INSERT INTO bare VALUES ({marks}) {self.conflict}"  # noqa: S608
+        self.cursor.execute(words, ("scope", key, TEXT, time.time_ns(), None))
+
+    def get(self, key: str) -> object:
+        words = f"SELECT text FROM bare WHERE scope = {self.mark} AND name = {self.mark}"  # noqa: S608
+        self.cursor.execute(words, ("scope", key))
+        return self.cursor.fetchone()
+
+
+def measure(scale: Scale) -> Iterator[Result]:
+    with tempfile.TemporaryDirectory() as folder, closing(sqlite3.connect(f"{folder}/bare.db")) as connection:
+        connection.isolation_level = None
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = FULL")
+        bare = Bare(connection.cursor(), "?", _ON_CONFLICT)
+        bare.make("TEXT")
+        with airflows(Path(folder)) as airflow:
+            yield from beside("SQLite", f"sqlite:///{folder}/ours.db", bare, scale, airflow)
+    for name, place, connect in (
+        ("PostgreSQL", schema_on_postgresql, on_postgresql),
+        ("MariaDB", database_on_mysql, on_mysql),
+    ):
+        with found(place) as url, connect(url) as bare:
+            yield from beside(name, url, bare, scale)
+
+
+def beside(
+    place: str, url: str, bare: Bare, scale: Scale, airflow: tuple[Callable[[str], object], ...] | None = None
+) -> Iterator[Result]:
+    """A set and a get, side by side."""
+    from airflow.sdk.state import TaskScope
+
+    scope = TaskScope(dag_id="dag", run_id="run", task_id="task")
+    many = scale.size(300, quick=20)
+    with closing(SqlStoreBackend(url)) as backend:
+        ours = (lambda key: backend.set(scope, key, TEXT), lambda key: backend.get(scope, key))
+        for index, name in enumerate(("set", "get")):
+            subjects: dict[str, Work] = {"SqlStoreBackend": repeated(ours[index], many)}
+            if airflow is not None:
+                subjects[AIRFLOW] = repeated(airflow[index], many)
+            subjects[DRIVER] = repeated((bare.set, bare.get)[index], many)
+            row = f"a {name} on {place}"
+            yield from compare(row, subjects, per=many, unit="us", rounds=scale.rounds(15), targets=TARGETS)
+
+
+def repeated(call: Callable[[str], object], many: int) -> Callable[[], None]:
+    def repeat() -> None:
+        for number in range(many):
+            call(f"key.{number % KEYS}")
+
+    return repeat
+
+
+@contextmanager
+def airflows(home: Path) -> Iterator[tuple[Callable[[str], object], ...]]:
+    """Set and get by Airflow's own backend, each in a session of its own, as its API server calls it."""
+    with metastore(home):
+        from airflow._shared.state import TaskScope
+        from airflow.state.metastore import MetastoreBackend
+
+        backend, scope = MetastoreBackend(), TaskScope(dag_id="dag", run_id="run", task_id="task")
+        only([scope])
+        yield (lambda key: backend.set(scope, key, TEXT), lambda key: backend.get(scope, key))
+
+
+@contextmanager
+def on_postgresql(url: str) -> Iterator[Bare]:
+    import psycopg
+
+    with psycopg.connect(url.replace("+psycopg", ""), autocommit=True) as connection:
+        bare = Bare(connection.cursor(), "%s", _ON_CONFLICT)
+        bare.make("TEXT")
+        yield bare
+
+
+@contextmanager
+def on_mysql(url: str) -> Iterator[Bare]:
+    import pymysql  # type: ignore[import-untyped]
+
+    at = make_url(url)
+    with closing(
+        pymysql.connect(
+            host=at.host, port=at.port or 3306, user=at.username, password=at.password or "", database=at.database,
+            autocommit=True, charset="utf8mb4",
+        )
+    ) as connection:  # fmt: skip
+        bare = Bare(connection.cursor(), "%s", _ON_DUPLICATE)
+        bare.make("MEDIUMTEXT")
+        yield bare
+
+
+@contextmanager
+def found(place: Callable[[], Any]) -> Iterator[str]:
+    """A place on a server; without the server nothing is measured."""
+    try:
+        with place() as url:
+            yield url
+    except pytest.skip.Exception as skipped:
+        raise NotMeasuredError(str(skipped)) from None

@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+import threading
+import time
+
+from airflow_resume.loops.alarm import Alarm
+
+
+def timers() -> int:
+    return sum(isinstance(thread, threading.Timer) for thread in threading.enumerate())
+
+
+def test_all_bells_ring_until_they_are_cleared() -> None:
+    alarm = Alarm()
+    first, second = alarm.bell(), alarm.bell()
+    assert not first
+    alarm.ring()
+    alarm.ring()
+    assert first
+    assert second
+    first.clear()
+    assert not first
+    assert second
+
+
+def test_a_bell_that_was_removed_is_not_rung() -> None:
+    alarm = Alarm()
+    first, second = alarm.bell(), alarm.bell()
+    alarm.remove(first)
+    alarm.ring()
+    assert not first
+    assert second
+
+
+def test_there_is_one_timer_at_a_time_and_none_after_the_end() -> None:
+    alarm, before = Alarm(), timers()
+    alarm.ring_in(600)
+    alarm.ring_in(1)
+    assert timers() == before + 1
+    alarm.close()
+    alarm.close()
+    while timers() > before:
+        time.sleep(0.001)
+
+
+def test_when_the_time_is_over_it_rings_and_may_be_asked_again() -> None:
+    alarm = Alarm()
+    bell = alarm.bell()
+    for _ in range(2):
+        alarm.ring_in(0.001)
+        while not bell:
+            time.sleep(0.001)
+        bell.clear()

@@ -1,0 +1,310 @@
+"""Loops that only count: the same as those that look at every element, whatever happens and wherever it does."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from datetime import timedelta
+from itertools import count
+from types import FrameType
+from typing import Any
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from loop_worlds import on_clock
+
+from airflow_resume import checkpoint
+from airflow_resume.channel import Reply
+from airflow_resume.errors import LoopStoppedError, SupersededError
+from airflow_resume.loops import Batches, Checkpoint, Skip
+from airflow_resume.store import MemoryStore
+from airflow_resume.testing import FakeClock, task_context
+
+KEY = "resume.loop.l"
+LONG = timedelta(hours=1)
+
+
+class Body:
+    """What a loop does with its elements, by number: fail, be skipped, ask for this and that."""
+
+    def __init__(self, does: dict[int, str], clock: FakeClock) -> None:
+        self.does, self.clock = does, clock
+        self.seen: list[Any] = []
+
+    def __call__(self, loop: Checkpoint[int], number: int) -> None:
+        self.seen.append(number)
+        if number in self.does:
+            getattr(self, self.does[number])(loop, number)
+
+    def asks_for_the_count(self, loop: Checkpoint[int], _number: int) -> None:
+        self.seen.append(loop.count)
+
+    def asks_for_the_element(self, loop: Checkpoint[int], _number: int) -> None:
+        self.seen.append(loop.element)
+
+    def uses_the_state(self, loop: Checkpoint[int], number: int) -> None:
+        loop.state["last"] = number
+
+    def is_skipped(self, loop: Checkpoint[int], number: int) -> None:
+        with loop.skipping():
+            raise ValueError(number)
+
+    def has_a_loop_in_it(self, loop: Checkpoint[int], _number: int) -> None:
+        self.seen.extend(checkpoint(range(3), name="inner", within=loop))
+
+    def fails_in_a_loop(self, loop: Checkpoint[int], number: int) -> None:
+        for inner in checkpoint(range(9), name="inner", within=loop):
+            if inner == 5:
+                raise RuntimeError(number)
+
+    def takes_long(self, _loop: Checkpoint[int], _number: int) -> None:
+        self.clock.sleep(100)
+
+    def fails(self, _loop: Checkpoint[int], number: int) -> None:
+        raise RuntimeError(number)
+
+
+HAPPENINGS = [name for name in vars(Body) if not name.startswith("_")]
+
+
+def failing(numbers: Iterable[int], at: int | None) -> Iterator[int]:
+    for number in numbers:
+        if number == at:
+            raise OSError(number)
+        yield number
+
+
+SHAPES: dict[str, Callable[[int, int | None], Any]] = {
+    "list": lambda length, _fails_at: list(range(length)),
+    "generator": lambda length, fails_at: failing(range(length), fails_at),
+    "pages": lambda length, _fails_at: Batches(range(length), size=4),
+}
+
+
+def gone_through(shape: str, does: dict[int, str], fails_at: int | None, *, by_itself: bool, managed: bool) -> Any:
+    """What was seen, every record that was written, and what it ended with, over the attempts it takes."""
+    store = RecordingStore()
+    tale: list[Any] = []
+    for attempt in range(4):
+        clock = FakeClock()
+        body = Body(does if attempt == 0 else {}, clock)
+        source = SHAPES[shape](21, fails_at if attempt == 0 else None)
+        options: dict[str, Any] = {"each": True} if shape == "pages" else {}
+        loop = checkpoint(
+            source, name="l", interval=timedelta(seconds=50), skip=Skip(on=(ValueError,)), store=store, **options
+        )
+        on_clock(loop, clock.monotonic)
+        error: Any = None
+        try:
+            if managed:
+                with loop:
+                    each_by_itself(loop, by_itself, body)
+            else:
+                each_by_itself(loop, by_itself, body)
+        except (RuntimeError, OSError) as failure:
+            error = repr(failure)
+        tale.append((body.seen, error, loop.count, loop.skipped, loop.done))
+    return tale, store.records
+
+
+def each_by_itself(loop: Checkpoint[int], by_itself: bool, body: Body) -> None:  # noqa: FBT001
+    loop._run._only_counts = not by_itself
+    for number in loop:
+        body(loop, number)
+
+
+class RecordingStore(MemoryStore):
+    """Keeps every record, without the times in it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.records: list[Any] = []
+
+    def set(self, key: str, value: Any, **options: Any) -> None:
+        super().set(key, value, **options)
+        self.records.append({name: part for name, part in value.items() if name not in {"ts", "t0", "rate", "eta"}})
+
+
+@given(
+    shape=st.sampled_from(sorted(SHAPES)),
+    does=st.dictionaries(st.integers(0, 20), st.sampled_from(HAPPENINGS), max_size=5),
+    fails_at=st.none() | st.integers(0, 20),
+    managed=st.booleans(),
+)
+@settings(deadline=None)
+@example(shape="list", does={0: "takes_long", 3: "fails"}, fails_at=None, managed=False)
+def test_counting_is_not_to_be_told_from_looking_at_each(
+    shape: str, does: dict[int, str], fails_at: int | None, *, managed: bool
+) -> None:
+    counted = gone_through(shape, does, fails_at, by_itself=False, managed=managed)
+    assert counted == gone_through(shape, does, fails_at, by_itself=True, managed=managed)
+
+
+# --- at any instruction -------------------------------------------------------------------------------------------
+
+
+class TimeIsUpError(BaseException):
+    """As Airflow raises it in a signal handler: between any two instructions."""
+
+
+@contextmanager
+def interrupted(at: int) -> Iterator[Callable[[], bool]]:
+    """Raise in our own code before its instruction of that number; whether there were so many."""
+    left = at
+
+    def trace(frame: FrameType, event: str, _arg: object) -> Any:
+        nonlocal left
+        if "airflow_resume/loops" not in frame.f_code.co_filename:
+            return None
+        frame.f_trace_opcodes, frame.f_trace_lines = True, False
+        if event == "opcode":
+            left -= 1
+            if left == 0:
+                raise TimeIsUpError
+        return trace
+
+    before = sys.gettrace()
+    try:
+        sys.settrace(trace)
+        yield lambda: left > 0
+    finally:
+        sys.settrace(before)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # it may come in a generator's last word
+@pytest.mark.parametrize("shape", sorted(SHAPES))
+def test_a_time_out_between_any_two_instructions_loses_no_element(shape: str) -> None:
+    options: dict[str, Any] = {"each": True} if shape == "pages" else {}
+    for at in count(1, 7 if shape == "pages" else 3):
+        store, done = MemoryStore(), list[int]()
+        with interrupted(at) as was_not, suppress(TimeIsUpError):
+            for number in checkpoint(SHAPES[shape](6, None), name="l", interval=LONG, store=store, **options):
+                done.append(number)
+        finished = len(done)
+        done.extend(checkpoint(SHAPES[shape](6, None), name="l", store=store, **options))
+        assert sorted(set(done)) == list(range(6)), at
+        assert len(done) <= 6 + max(finished, 1), at
+        if was_not():
+            assert done == list(range(6))
+            break
+
+
+# --- what calls a loop back ---------------------------------------------------------------------------------------
+
+
+def endless() -> Iterator[int]:
+    return count()
+
+
+def test_a_write_is_made_when_it_is_due_and_not_before() -> None:
+    clock, store = FakeClock(), RecordingStore()
+    loop = checkpoint(range(100), name="l", interval=timedelta(seconds=10.5), store=store)
+    for _ in on_clock(loop, clock.monotonic):
+        clock.sleep(1)
+    # An element takes a second; each write has what was acked until then.
+    assert [record["n"] for record in store.records] == [0, *range(11, 100, 11), 100]
+
+
+def test_a_real_clock_calls_as_well() -> None:
+    store = RecordingStore()
+    for _ in checkpoint(endless(), name="l", interval=timedelta(milliseconds=20), store=store):
+        if len(store.records) > 3:
+            break
+    positions = [record["pos"] for record in store.records[1:4]]
+    assert positions == sorted(set(positions))
+
+
+def test_a_line_of_progress_is_written_in_a_loop_that_writes_only_at_its_end(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    clock = FakeClock()
+    for _ in on_clock(checkpoint(range(80), name="l", durability="exit", store=MemoryStore()), clock.monotonic):
+        clock.sleep(1)
+    lines = [message for message in caplog.messages if "elements/s" in message]
+    assert len(lines) == 3
+    assert lines[0].startswith("Loop 'l': 30 of 80 elements (38%), 1 elements/s")
+
+
+class Replaced(MemoryStore):
+    """Refuses every write but the claim, and not before it is told to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.channel = self
+        self.held: list[tuple[Callable[[], Any], Reply[Any]]] = []
+
+    def set(self, key: str, value: Any, **options: Any) -> None:
+        if value["n"]:
+            raise SupersededError("replaced")
+        super().set(key, value, **options)
+
+    def submit(self, call: Callable[[], Any], /) -> Reply[Any]:
+        reply: Reply[Any] = Reply()
+        self.held.append((call, reply))
+        return reply
+
+    def answer(self) -> None:
+        for call, reply in self.held:
+            reply.settle(call)
+
+
+def test_a_write_that_is_refused_in_the_background_ends_the_loop_at_the_next_element() -> None:
+    clock, store, seen = FakeClock(), Replaced(), list[int]()
+
+    def go() -> None:
+        for number in on_clock(checkpoint(range(100), name="l", store=store), clock.monotonic):
+            seen.append(number)
+            if number == 10:
+                clock.sleep(2)
+            elif number == 20:
+                store.answer()
+
+    with pytest.raises(SupersededError):
+        go()
+    assert seen == list(range(21))
+
+
+def test_when_the_source_fails_all_that_it_gave_is_done() -> None:
+    store, seen = MemoryStore(), list[int]()
+    with pytest.raises(OSError, match="5"):
+        seen.extend(checkpoint(failing(range(9), 5), name="l", store=store))
+    assert list(checkpoint(failing(range(9), None), name="l", store=store)) == [5, 6, 7, 8]
+
+
+def test_a_task_that_is_told_to_stop_does_so_at_the_next_element() -> None:
+    attempt, seen = task_context(), list[int]()
+
+    def go() -> None:
+        for number in checkpoint(range(100), name="l", context=attempt.context):
+            seen.append(number)
+            if number == 50:
+                attempt.context["ti"].task.on_kill()
+
+    with pytest.raises(LoopStoppedError, match=r"element 52 of 100"):
+        go()
+    assert seen == list(range(51))
+
+
+def test_what_a_map_did_ahead_is_not_delivered_again() -> None:
+    store, done = MemoryStore(), list[int]()
+
+    def work(number: int) -> None:
+        if number == 0:
+            while len(done) < 5:
+                time.sleep(0.001)
+            raise OSError(number)
+        done.append(number)
+
+    with pytest.raises(OSError, match="0"):
+        list(checkpoint(range(30), name="l", store=store).map(work, workers=4))
+    assert list(checkpoint(range(30), name="l", store=store)) == [number for number in range(30) if number not in done]
+
+
+def test_nothing_is_left_running() -> None:
+    loop = checkpoint(range(100), name="l", store=MemoryStore())
+    assert len(list(loop)) == 100
+    alarm = loop._run.hold.alarm
+    assert alarm._timer is None
+    assert alarm._bells == []

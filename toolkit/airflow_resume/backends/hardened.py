@@ -1,0 +1,254 @@
+"""Airflow's own backend for its server, with the same tables, made to bear trouble and to clean up without races.
+
+A call that is given a session is a part of somebody's transaction, and is made once. To repeat a statement inside it
+would be wrong: MySQL has rolled back the whole transaction after a deadlock, PostgreSQL takes nothing more in it, and
+what was read before may not be true any more. Only who began the transaction can begin it again. Airflow's API server
+gives every call the session of the request, which ends with status 500, and the task's client makes it again.
+
+A call without a session is a transaction of its own, and is made again, its commit included. So is every step of
+`cleanup`, which is all that Airflow calls without one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from datetime import datetime, timezone
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from sqlalchemy import ColumnElement, delete, select
+from sqlalchemy.exc import DBAPIError
+from tenacity import AsyncRetrying, Retrying, retry_if_exception, wait_random_exponential
+
+from airflow_resume.backends.database import FIRST_WAIT, LONGEST_WAIT, PATIENCE_SECONDS
+from airflow_resume.backends.dialects import Trouble, read_url
+from airflow_resume.errors import CleanupIncompleteError, MissingDriverError
+
+try:
+    from airflow.configuration import conf
+    from airflow.models.task_state_store import TaskStateStoreModel
+    from airflow.state.metastore import MetastoreBackend
+    from airflow.utils.session import create_session
+
+    from airflow import settings
+except ImportError as error:
+    raise MissingDriverError(
+        "HardenedMetastoreBackend is for `[state_store] backend` of Airflow's server, and there is no"
+        f" apache-airflow-core >= 3.3 here ({error}). A worker takes SqlStoreBackend."
+    ) from error
+
+if TYPE_CHECKING:
+    from airflow._shared.state import AssetScope, AssetStateStoreWriterKind, StoreScope
+    from sqlalchemy.ext.asyncio import AsyncSession
+    from sqlalchemy.orm import Session
+    from tenacity import RetryCallState
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+BATCH = 1_000
+"""Rows that are deleted in one transaction, where `[state_store] state_cleanup_batch_size` is 0."""
+LARGEST_BATCH = 10_000
+"""More are not deleted in one: a statement has a limit, on SQLite 32,766 values."""
+
+
+class HardenedMetastoreBackend(MetastoreBackend):
+    """Airflow's `MetastoreBackend` for `[state_store] backend`: what it keeps, and where, is the same.
+
+    Calls without a session of the caller's are made again after a deadlock, a lock or a lost connection. `cleanup`
+    deletes no row that was set again meanwhile, and needs no more memory for a million rows than for a thousand.
+
+    Args:
+        patience: seconds for which a call is made again.
+        sleep: waits between two attempts of a call that is not async.
+    """
+
+    def __init__(self, *, patience: float = PATIENCE_SECONDS, sleep: Callable[[float], None] = time.sleep) -> None:
+        super().__init__()
+        self._patience = patience
+        self._sleep = sleep
+
+    # --- what Airflow asks for ------------------------------------------------------------------------------------
+
+    def get(self, scope: StoreScope, key: str, *, session: Session | None = None) -> str | None:
+        """The text, or None."""
+        return self._call(partial(super().get, scope, key), session)
+
+    def set(
+        self,
+        scope: StoreScope,
+        key: str,
+        value: str,
+        *,
+        expires_at: datetime | None = None,
+        session: Session | None = None,
+    ) -> None:
+        """Keep the text."""
+        self._call(partial(super().set, scope, key, value, expires_at=expires_at), session)
+
+    def delete(self, scope: StoreScope, key: str, *, session: Session | None = None) -> None:
+        """Remove it."""
+        self._call(partial(super().delete, scope, key), session)
+
+    def clear(self, scope: StoreScope, *, all_map_indices: bool = False, session: Session | None = None) -> None:
+        """Remove everything in the scope."""
+        self._call(partial(super().clear, scope, all_map_indices=all_map_indices), session)
+
+    def set_asset_state_store(
+        self,
+        scope: AssetScope,
+        key: str,
+        value: str,
+        *,
+        kind: AssetStateStoreWriterKind,
+        session: Session | None = None,
+        **writer: Any,
+    ) -> None:
+        """Keep the text, and who wrote it."""
+        self._call(partial(super().set_asset_state_store, scope, key, value, kind=kind, **writer), session)
+
+    async def aget(self, scope: StoreScope, key: str, *, session: AsyncSession | None = None) -> str | None:
+        """As `get`."""
+        return await self._acall(partial(super().aget, scope, key), session)
+
+    async def aset(
+        self,
+        scope: StoreScope,
+        key: str,
+        value: str,
+        *,
+        expires_at: datetime | None = None,
+        session: AsyncSession | None = None,
+    ) -> None:
+        """As `set`."""
+        await self._acall(partial(super().aset, scope, key, value, expires_at=expires_at), session)
+
+    async def adelete(self, scope: StoreScope, key: str, *, session: AsyncSession | None = None) -> None:
+        """As `delete`."""
+        await self._acall(partial(super().adelete, scope, key), session)
+
+    async def aclear(
+        self, scope: StoreScope, *, all_map_indices: bool = False, session: AsyncSession | None = None
+    ) -> None:
+        """As `clear`."""
+        await self._acall(partial(super().aclear, scope, all_map_indices=all_map_indices), session)
+
+    async def aset_asset_state_store(
+        self,
+        scope: AssetScope,
+        key: str,
+        value: str,
+        *,
+        kind: AssetStateStoreWriterKind,
+        session: AsyncSession | None = None,
+        **writer: Any,
+    ) -> None:
+        """As `set_asset_state_store`."""
+        await self._acall(partial(super().aset_asset_state_store, scope, key, value, kind=kind, **writer), session)
+
+    # --- cleaning up ----------------------------------------------------------------------------------------------
+
+    def cleanup(self) -> None:
+        """Delete what has expired, as Airflow does: rows of tasks whose `expires_at` is over, and no others.
+
+        Rows go in batches by primary key, each in a transaction of its own that asks again whether they have expired.
+        A batch that cannot be deleted is left out. It may be killed at any time, and be run again.
+
+        Raises:
+            CleanupIncompleteError: a batch was left out; the others are gone.
+        """
+        expired = TaskStateStoreModel.expires_at < datetime.now(timezone.utc)
+        outcomes = [self._delete_batch(ids, expired) for ids in self._pages(expired, batch_size())]
+        deleted = sum(outcome for outcome in outcomes if isinstance(outcome, int))
+        log.info("Deleted %d expired rows of %s", deleted, TaskStateStoreModel.__tablename__)
+        failures = [outcome for outcome in outcomes if isinstance(outcome, DBAPIError)]
+        if failures:
+            raise CleanupIncompleteError(
+                f"{len(failures)} batches were left out, the first because of: {failures[0].orig}. {deleted} rows were"
+                " deleted; run it again for the others."
+            ) from failures[0]
+
+    def _delete_batch(self, ids: Sequence[int], expired: ColumnElement[bool]) -> int | DBAPIError:
+        """How many of the rows were deleted, or why none was."""
+        try:
+            return self._in_transaction(partial(_delete, ids, expired))
+        except DBAPIError as error:
+            log.warning("A batch of %d rows of a cleanup was left out: %s", len(ids), error.orig)
+            return error
+
+    def _pages(self, expired: ColumnElement[bool], size: int) -> Iterator[Sequence[int]]:
+        """The ids of the rows that have expired, so many at a time."""
+        after = 0
+        while ids := self._in_transaction(partial(_read_page, expired, after, size)):
+            yield ids
+            after = ids[-1]
+
+    # --- again and again ------------------------------------------------------------------------------------------
+
+    def _in_transaction(self, work: Callable[[Session], T]) -> T:
+        """What the work gives, in a session that nobody else has."""
+
+        def once() -> T:
+            with create_session(scoped=False) as session:
+                return work(session)
+
+        return Retrying(sleep=self._sleep, **self._patiently())(once)
+
+    def _call(self, call: Callable[..., T], session: Session | None) -> T:
+        if session is not None:
+            return call(session=session)
+        # Airflow takes the thread's session then, in which the caller may have begun something.
+        return call() if _is_in_transaction() else Retrying(sleep=self._sleep, **self._patiently())(call)
+
+    async def _acall(self, call: Callable[..., Awaitable[T]], session: AsyncSession | None) -> T:
+        if session is not None:
+            return await call(session=session)
+        return await AsyncRetrying(sleep=asyncio.sleep, **self._patiently())(call)
+
+    def _patiently(self) -> dict[str, Any]:
+        return {
+            "retry": retry_if_exception(is_passing),
+            "stop": self._waited_long_enough,
+            "wait": wait_random_exponential(multiplier=FIRST_WAIT, max=LONGEST_WAIT),
+            "reraise": True,
+        }
+
+    def _waited_long_enough(self, state: RetryCallState) -> bool:
+        return max(state.seconds_since_start or 0.0, state.idle_for) >= self._patience
+
+
+def batch_size() -> int:
+    """How many rows go in one transaction."""
+    configured: int = conf.getint("state_store", "state_cleanup_batch_size")
+    return min(configured, LARGEST_BATCH) if configured > 0 else BATCH
+
+
+def is_passing(error: BaseException) -> bool:
+    """Whether the same call may succeed when it is made again."""
+    if not isinstance(error, DBAPIError) or settings.engine is None:
+        return False
+    _, dialect = read_url(settings.engine.url)
+    return error.connection_invalidated or dialect.trouble(error) is Trouble.PASSING
+
+
+def _is_in_transaction() -> bool:
+    """Whether this thread's session has begun one."""
+    sessions = settings.Session
+    return sessions is not None and sessions.registry.has() and sessions().in_transaction()
+
+
+def _read_page(expired: ColumnElement[bool], after: int, size: int, session: Session) -> Sequence[int]:
+    page = select(TaskStateStoreModel.id).where(TaskStateStoreModel.id > after, expired)
+    return session.scalars(page.order_by(TaskStateStoreModel.id).limit(size)).all()
+
+
+def _delete(ids: Sequence[int], expired: ColumnElement[bool], session: Session) -> int:
+    """Delete those of the rows that are still expired."""
+    # Nothing is kept in this session that would have to be told of it.
+    statement = delete(TaskStateStoreModel).execution_options(synchronize_session=False)
+    count: int = session.execute(statement.where(TaskStateStoreModel.id.in_(ids), expired)).rowcount  # type: ignore[attr-defined]
+    return count

@@ -1,0 +1,70 @@
+"""Elements in a row whose positions can be told by counting, so that a loop over them need not ask for each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+IN_MEMORY = (list, tuple, range)
+"""What is iterated without anything that could fail. A class of one's own may do anything."""
+
+
+@dataclass(frozen=True)
+class Chunk(Generic[T_co]):
+    """Some elements of a source.
+
+    Args:
+        items: the elements.
+        position: the position after so many of them, from 1 on.
+        may_fail: whether asking for the next one may raise.
+    """
+
+    items: Iterator[T_co]
+    position: Callable[[int], JsonValue]
+    may_fail: bool = True
+
+    def elements(self) -> Iterator[tuple[T_co, JsonValue]]:
+        """Each with the position after it."""
+        for done, item in enumerate(self.items, 1):
+            yield item, self.position(done)
+
+
+class Reel(Generic[T]):
+    """What is left of a chunk, and how far it was gone through.
+
+    An error of the chunk is kept, and looks like its end: whoever only counts knows then that the element before it is
+    done, which an error that comes from anywhere, such as a time-out, does not say.
+
+    Args:
+        chunk: as it came from the source.
+        before: the position before its first element.
+    """
+
+    def __init__(self, chunk: Chunk[T], before: JsonValue) -> None:
+        self._position = chunk.position
+        self._start = before
+        self.passed = 0
+        """Elements that are behind."""
+        self.here = before
+        """The position before the next element."""
+        self.failure: Exception | None = None
+        """What it ended with."""
+        self.items = self._until_failure(chunk.items) if chunk.may_fail else chunk.items
+
+    def move_to(self, passed: int) -> None:
+        """So many elements are behind."""
+        self.passed = passed
+        self.here = self._position(passed) if passed else self._start
+
+    def _until_failure(self, items: Iterator[T]) -> Iterator[T]:
+        try:
+            yield from items
+        except Exception as error:  # noqa: BLE001  it is raised in the loop
+            self.failure = error
