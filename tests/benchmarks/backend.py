@@ -96,7 +96,8 @@ def beside(
                 subjects[AIRFLOW] = repeated(airflow[index], many)
             subjects[DRIVER] = repeated((bare.set, bare.get)[index], many)
             row = f"a {name} on {place}"
-            yield from compare(row, subjects, per=many, unit="us", rounds=scale.rounds(15), targets=TARGETS)
+            options: dict[str, Any] = {"rounds": scale.rounds(15), "targets": TARGETS, "headline": name == "set"}
+            yield from compare(row, subjects, per=many, unit="us", **options)
 
 
 def repeated(call: Callable[[str], object], many: int) -> Callable[[], None]:

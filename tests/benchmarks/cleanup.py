@@ -65,7 +65,8 @@ def beside(name: str, make: Callable[[], AbstractContextManager[str]], many: int
             seconds[subject].append(took / many * 1e6)
             memory[subject].append(grown)
     half = {AIRFLOW: (ratio_at_most(0.5),)}
-    yield from results(f"delete one of {many:,} expired values on {name}", seconds, unit="us", targets=half)
+    row = f"delete one of {many:,} expired values on {name}"
+    yield from results(row, seconds, unit="us", targets=half, headline=True)
     yield from results(f"memory to delete {many:,} on {name}", {OURS: memory[OURS]}, unit="MB", targets={OURS: FLAT})
 
 

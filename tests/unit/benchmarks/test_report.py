@@ -44,12 +44,13 @@ def test_a_page_without_a_place_for_the_table_is_refused() -> None:
         with_table("# A page\n", "table")
 
 
-def test_a_report_comes_back_with_the_digits_that_count(tmp_path: Path) -> None:
-    (result,) = results("row", {"ours": [1.23456]}, unit="us")
+def test_a_report_keeps_the_digits_that_count_and_the_chart_is_drawn_from_them(tmp_path: Path) -> None:
+    found = results("row", {"ours": [0.00099996], "theirs": [1.0]}, unit="us", headline=True)
     machine = Machine(cores=2, cpu="a processor", system="Linux", versions={"python": "3.12.1"})
-    Report(machine=machine, results=[result]).write(tmp_path)
-    read = Report.read(tmp_path)
-    assert (read.machine, read.results[0].cost.median, read.results[0].rival) == (machine, 1.235, None)
+    written = Report(machine=machine, results=found).write(tmp_path)
+    assert written == Report.read(tmp_path)
+    assert (written.machine, written.results[0].cost.median) == (machine, 0.001)
+    assert drawn(written.results) == (tmp_path / "benchmarks.svg").read_text() != drawn(found)
 
 
 @pytest.mark.parametrize(
