@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 from itertools import count
@@ -300,6 +302,28 @@ def test_what_a_map_did_ahead_is_not_delivered_again() -> None:
     with pytest.raises(OSError, match="0"):
         list(checkpoint(range(30), name="l", store=store).map(work, workers=4))
     assert list(checkpoint(range(30), name="l", store=store)) == [number for number in range(30) if number not in done]
+
+
+def test_another_thread_may_watch_the_count() -> None:
+    seen, over = list[int](), threading.Event()
+    loop = checkpoint(range(200_000), name="l", store=MemoryStore())
+
+    def watch() -> None:
+        while not over.is_set():
+            if loop._run.is_open:
+                seen.append(loop.count)
+
+    with ThreadPoolExecutor() as pool:
+        watching = pool.submit(watch)
+        for number in loop:
+            if number % 50_000 == 0:
+                wait_for = len(seen) + 10
+                while len(seen) < wait_for:
+                    time.sleep(0)
+        over.set()
+        watching.result()
+    assert seen == sorted(seen)
+    assert loop.done
 
 
 def test_nothing_is_left_running() -> None:

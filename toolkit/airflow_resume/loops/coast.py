@@ -34,9 +34,14 @@ class Coast:
         return self._in_hand() >= 0
 
     @property
+    def count(self) -> int:
+        """Elements done, in this part and before it. Only looks: another thread may ask."""
+        return self._count + max(self._in_hand(), 0)
+
+    @property
     def is_settled(self) -> bool:
         """Whether all that are done are acked."""
-        return self._ledger.count == self._count + self._in_hand()
+        return self._ledger.count == self.count
 
     def settle(self) -> None:
         """Ack those before the one in hand."""

@@ -295,8 +295,7 @@ class Checkpoint(Generic[T]):
     @property
     def count(self) -> int:
         """Elements done, in all attempts."""
-        self._run.settle()
-        return self._run.ledger.count
+        return self._run.count
 
     @property
     def skipped(self) -> int:

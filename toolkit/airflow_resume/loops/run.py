@@ -250,6 +250,12 @@ class LoopRun(Generic[T]):
             coast.settle()
         self._number, self._before = self.ledger.frontier.next_number, reel.here
 
+    @property
+    def count(self) -> int:
+        """Elements done, in all attempts."""
+        coast = self._coast
+        return self.ledger.count if coast is None else coast.count
+
     def count_no_more(self) -> None:
         """The body uses what every ack has to look at: from this element on each is acked by itself."""
         self._only_counts = False
