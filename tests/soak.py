@@ -16,14 +16,17 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
+from functools import partial
+from itertools import count
 from pathlib import Path
 from random import Random, SystemRandom
 from typing import Any
 
+import httpx
 from rich.console import Console
 from rich.table import Table
 
@@ -36,6 +39,7 @@ from blows import Blows  # noqa: E402
 from books import Books  # noqa: E402
 from job_dag_files import few_flights  # noqa: E402
 
+from airflow_client import AirflowApiError  # noqa: E402
 from stage import Stage  # noqa: E402
 
 DAGS = ("soak_jobs", "soak_loops", "soak_marks")
@@ -90,11 +94,27 @@ class Soak:
                 other.result()
 
     def _one_run_after_the_other(self, dag_id: str, over: threading.Event) -> None:
-        airflow = self.stage.airflow
+        airflow, waves = self.stage.airflow, count(1)
         while not over.is_set():
-            run_id = airflow.trigger(dag_id)
-            state = airflow.wait_for_run(dag_id, run_id, timeout=SECONDS_TO_END)
+            run_id = f"wave-{next(waves)}-{dag_id}"
+            self._insist(partial(airflow.trigger, dag_id, run_id=run_id), f"{run_id} begins")
+            state = self._insist(partial(self._end_of, dag_id, run_id), f"{run_id} ends")
             self.runs.append(Run(dag_id=dag_id, run_id=run_id, state=state))
+
+    def _end_of(self, dag_id: str, run_id: str) -> str | None:
+        state = self.stage.airflow.run_state(dag_id, run_id)
+        return state if state in {"success", "failed"} else None
+
+    def _insist(self, ask: Callable[[], str | None], what: str) -> str:
+        """Ask until there is an answer. The API server may be away: it is killed now and then."""
+
+        def probe() -> str | None:
+            try:
+                return ask()
+            except (httpx.TransportError, AirflowApiError):
+                return None
+
+        return self.stage.airflow.wait_for(probe, what=what, timeout=SECONDS_TO_END)
 
     def _watch_marks(self, ended: threading.Event) -> None:
         while not ended.wait(1):
