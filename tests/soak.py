@@ -1,6 +1,6 @@
 """Some hundred mapped tasks of the three surfaces on a real Airflow, killed at random for minutes; then the books.
 
-    make soak            SOAK="--minutes 2 --width 20 --seed 7" makes it shorter, and chooses the kills
+    make soak            SOAK="--minutes 2 --width 20" makes it shorter; --seed 7 repeats the order of its choices
 
 Every second or two something happens to a task that runs: its process is killed, its supervisor is, or both stand
 still until Airflow has given them up, and then wake. Now and then the scheduler or the API server is killed as well.

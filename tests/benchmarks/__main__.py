@@ -1,6 +1,6 @@
 """Measure, and print one table.
 
-    python tests/benchmarks [--only TOPIC ...] [--quick] [--without ENVIRONMENT ...] [--output FOLDER | --publish]
+    python tests/benchmarks [--only TOPIC ...] [--quick] [--without OTHER ...] [--output FOLDER | --publish]
 
 Other programs that are measured beside ours are installed into environments of their own, in the user's cache.
 `make bench` measures everything and publishes it in docs/ and the README; `make bench-quick` shows that all of it runs.
@@ -36,6 +36,7 @@ TOPICS = (
     "imports",
     "explorer",
 )
+OTHERS = ("dlt", "dbos", "torchdata")
 TABLE_WIDTH = 150
 
 
@@ -59,7 +60,7 @@ def parsed() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", nargs="+", choices=TOPICS, default=TOPICS, metavar="TOPIC", help=", ".join(TOPICS))
     parser.add_argument("--quick", action="store_true", help="small sizes, and no other programs installed")
-    parser.add_argument("--without", nargs="+", default=(), metavar="ENVIRONMENT", help="dlt, dbos, torchdata")
+    parser.add_argument("--without", nargs="+", choices=OTHERS, default=(), metavar="OTHER", help=", ".join(OTHERS))
     parser.add_argument("--output", type=Path, metavar="FOLDER", help="write benchmarks.json and benchmarks.svg there")
     parser.add_argument("--publish", action="store_true", help="write them to docs/, and the tables into the pages")
     arguments = parser.parse_args()

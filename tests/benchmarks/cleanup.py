@@ -29,7 +29,7 @@ from sqlalchemy import text
 from airflow_resume.backends import SqlStoreBackend
 from airflow_resume.testing.contract.children import Child
 
-OURS, AIRFLOW = "SqlStoreBackend.clean", "Airflow's cleanup"
+OURS, AIRFLOW = "SqlStoreBackend.clean", "Airflow's cleanup, 10,000 at a time"
 BATCH = 10_000
 FLAT = (at_most(32),)
 """MB: what a batch takes, the driver's own and the database's cache in the process included."""

@@ -65,7 +65,7 @@ def beside_others(scale: Scale) -> Iterator[Result]:
             rivals["torchdata StatefulDataLoader"] = torchdata.work("items", count=count)
         if rivals:
             yield from compare(
-                "an element of checkpoint",
+                f"an element of checkpoint, {count:,} in all",
                 {"checkpoint": lambda: looped(range(count)), **rivals},
                 per=count,
                 unit="ns",

@@ -63,7 +63,7 @@ def row_by_row(dlt: Worker, count: int, rounds: int) -> list[Result]:
     rows = rows_of(count, int)
     rival = "dlt incremental, row by row"
     return compare(
-        "a row through window.track (int)",
+        f"a row through window.track (int), {count:,} in all",
         {"window.track": lambda: tracked(rows, Cursor.int(), count), rival: dlt.work("rows", count=count)},
         per=count,
         unit="ns",

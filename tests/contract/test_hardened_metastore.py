@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import datetime, timedelta, timezone
 from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -277,6 +278,28 @@ def test_a_batch_that_cannot_be_deleted_is_left_out_and_named(
     assert keys() == []
 
 
+@on("sqlite")
+def test_what_was_deleted_before_a_look_that_fails_is_counted_and_named(
+    backend: HardenedMetastoreBackend, task: Any, batches_of: Callable[[int], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from airflow_resume.backends import hardened
+
+    fill(task, expired=-HOUR)
+    batches_of(4)
+    looks, read_page = count(1), hardened._read_page
+
+    def fails_at_the_third(*arguments: Any) -> Any:
+        if next(looks) == 3:
+            raise DBAPIError("SELECT", {}, RuntimeError("no such page"))
+        return read_page(*arguments)
+
+    monkeypatch.setattr(hardened, "_read_page", fails_at_the_third)
+    with pytest.raises(CleanupIncompleteError, match=r"1 batches .* no such page. 8 rows were deleted"):
+        backend.cleanup()
+    backend.cleanup()
+    assert keys() == []
+
+
 @pytest.mark.parametrize(("configured", "size"), [("0", 1_000), ("-1", 1_000), ("7", 7), ("1000000", 10_000)])
 def test_a_batch_is_bounded_whatever_is_configured(monkeypatch: pytest.MonkeyPatch, configured: str, size: int) -> None:
     from airflow_resume.backends.hardened import batch_size
@@ -534,8 +557,8 @@ PAGE = (Path(__file__).parents[2] / "docs" / "backends.md").read_text()
 
 
 def test_the_page_names_the_backend_and_its_numbers() -> None:
-    from airflow_resume.backends.database import PATIENCE_SECONDS
     from airflow_resume.backends.hardened import BATCH, LARGEST_BATCH
+    from airflow_resume.backends.patience import PATIENCE_SECONDS
 
     (path,) = re.findall(r"^\[state_store\]\nbackend = (\S+)$", PAGE, re.MULTILINE)
     assert path == f"airflow_resume.backends.{HardenedMetastoreBackend.__name__}"

@@ -14,7 +14,7 @@ from airflow_resume import errors
 from airflow_resume.backends import Reason, SqlStateStore, SqlStoreBackend
 from airflow_resume.backends.backend import MAX_VALUE_BYTES
 from airflow_resume.backends.cleanup import BATCH, SETTLED
-from airflow_resume.backends.database import PATIENCE_SECONDS
+from airflow_resume.backends.patience import PATIENCE_SECONDS
 from airflow_resume.backends.settings import DEFAULTS
 from airflow_resume.backends.sweep import MOST
 

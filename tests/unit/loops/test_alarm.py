@@ -2,8 +2,16 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 
 from airflow_resume.loops.alarm import Alarm
+
+
+def until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline, "it never came true"
+        time.sleep(0.001)
 
 
 def timers() -> int:
@@ -39,8 +47,7 @@ def test_there_is_one_timer_at_a_time_and_none_after_the_end() -> None:
     assert timers() == before + 1
     alarm.close()
     alarm.close()
-    while timers() > before:
-        time.sleep(0.001)
+    until(lambda: timers() == before)
 
 
 def test_when_the_time_is_over_it_rings_and_may_be_asked_again() -> None:
@@ -48,6 +55,5 @@ def test_when_the_time_is_over_it_rings_and_may_be_asked_again() -> None:
     bell = alarm.bell()
     for _ in range(2):
         alarm.ring_in(0.001)
-        while not bell:
-            time.sleep(0.001)
+        until(lambda: len(bell) > 0)
         bell.clear()

@@ -197,10 +197,6 @@ def test_a_time_out_between_any_two_instructions_loses_no_element(shape: str) ->
 # --- what calls a loop back ---------------------------------------------------------------------------------------
 
 
-def endless() -> Iterator[int]:
-    return count()
-
-
 def test_a_write_is_made_when_it_is_due_and_not_before() -> None:
     clock, store = FakeClock(), RecordingStore()
     loop = checkpoint(range(100), name="l", interval=timedelta(seconds=10.5), store=store)
@@ -212,7 +208,7 @@ def test_a_write_is_made_when_it_is_due_and_not_before() -> None:
 
 def test_a_real_clock_calls_as_well() -> None:
     store = RecordingStore()
-    for _ in checkpoint(endless(), name="l", interval=timedelta(milliseconds=20), store=store):
+    for _ in checkpoint(range(10**8), name="l", interval=timedelta(milliseconds=20), store=store):
         if len(store.records) > 3:
             break
     positions = [record["pos"] for record in store.records[1:4]]
@@ -318,7 +314,7 @@ def test_another_thread_may_watch_the_count() -> None:
         for number in loop:
             if number % 50_000 == 0:
                 wait_for = len(seen) + 10
-                while len(seen) < wait_for:
+                while len(seen) < wait_for and not watching.done():
                     time.sleep(0)
         over.set()
         watching.result()

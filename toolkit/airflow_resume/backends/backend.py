@@ -16,10 +16,11 @@ from airflow_resume.arguments import check_choice, check_whole
 from airflow_resume.attempt import utc_now
 from airflow_resume.backends import rows
 from airflow_resume.backends.cleanup import BATCH, SETTLED, CleanupReport, Janitor, Judged
-from airflow_resume.backends.database import PATIENCE_SECONDS, Database
+from airflow_resume.backends.database import Database
 from airflow_resume.backends.dialects import byte_size
 from airflow_resume.backends.event_loop import sparing_the_event_loop
 from airflow_resume.backends.extras import Version
+from airflow_resume.backends.patience import PATIENCE_SECONDS
 from airflow_resume.backends.references import Reference, is_inline, parse
 from airflow_resume.backends.scopes import AnyScope, key_digest, place_of
 from airflow_resume.backends.settings import read_settings

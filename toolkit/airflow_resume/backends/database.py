@@ -24,10 +24,11 @@ from weakref import WeakSet
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event
 from sqlalchemy.exc import DBAPIError, NoSuchModuleError, SQLAlchemyError
-from tenacity import Retrying, retry_if_exception, wait_random_exponential
+from tenacity import Retrying
 
 from airflow_resume.backends.dialects import Dialect, Trouble, read_url
 from airflow_resume.backends.event_loop import patience_here
+from airflow_resume.backends.patience import PATIENCE_SECONDS, patiently
 from airflow_resume.backends.schema import migrate, read_store_id
 from airflow_resume.errors import (
     InvalidStoreUrlError,
@@ -47,9 +48,6 @@ T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
-PATIENCE_SECONDS = 30.0
-"""How long a call is made again."""
-FIRST_WAIT, LONGEST_WAIT = 0.02, 2.0
 NOTABLE_WAIT = 2.0
 """So many seconds of waiting are worth a line in the log: whoever reads it wonders why the task stands still."""
 
@@ -197,24 +195,17 @@ class Database:
         try:
             return call()  # nearly always enough, and far cheaper than a Retrying
         except DBAPIError as error:
-            if not self._is_passing(error) and not self._is_read_only(error):
+            if not self.dialect.is_passing(error) and not self._is_read_only(error):
                 raise self._named(error) from error
         repeat = Retrying(
-            retry=retry_if_exception(self._is_passing),
-            stop=self._waited_long_enough,
             sleep=self._sleep,
-            wait=wait_random_exponential(multiplier=FIRST_WAIT, max=LONGEST_WAIT),
             before_sleep=self._say_that_it_waits,
-            reraise=True,
+            **patiently(self.dialect.is_passing, lambda: patience_here(self._patience)),
         )
         try:
             return repeat(call)
         except DBAPIError as error:
             raise self._named(error) from error
-
-    def _waited_long_enough(self, state: RetryCallState) -> bool:
-        """The sum of the waits counts too: on a clock that is moved by hand no time passes."""
-        return max(state.seconds_since_start or 0.0, state.idle_for) >= patience_here(self._patience)
 
     def _say_that_it_waits(self, state: RetryCallState) -> None:
         """Once in a call."""
@@ -227,11 +218,6 @@ class Database:
                 _reason(error),
             )
 
-    def _is_passing(self, error: BaseException) -> bool:
-        return isinstance(error, DBAPIError) and (
-            error.connection_invalidated or self.dialect.trouble(error) is Trouble.PASSING
-        )
-
     def _is_read_only(self, error: BaseException) -> bool:
         """Then a new connection is tried once: one that was opened for reading stays so when that has changed."""
         return isinstance(error, DBAPIError) and self.dialect.trouble(error) is Trouble.READ_ONLY
@@ -241,7 +227,7 @@ class Database:
 
     def _named(self, error: DBAPIError) -> Exception:
         where = self._where()
-        if self._is_passing(error):
+        if self.dialect.is_passing(error):
             return StoreUnavailableError(
                 f"{where} could not be used for {patience_here(self._patience):g} s: {_reason(error)}"
             )

@@ -96,6 +96,12 @@ class Dialect(ABC):
     def trouble(self, error: DBAPIError) -> Trouble:
         """What the error means, by its code."""
 
+    def is_passing(self, error: BaseException) -> bool:
+        """Whether the same call may succeed when it is made again."""
+        return isinstance(error, DBAPIError) and (
+            error.connection_invalidated or self.trouble(error) is Trouble.PASSING
+        )
+
     def packet_limit(self, connection: Connection) -> int | None:  # noqa: ARG002  of others it matters
         """The largest statement that the server takes, in bytes."""
         return None
@@ -291,8 +297,11 @@ class MySQL(Dialect):
 
 
 _MYSQL: Mapping[object, Trouble] = {
+    1040: Trouble.PASSING,  # too many connections
+    1203: Trouble.PASSING,  # too many of this user
     1205: Trouble.PASSING,  # waited too long for a lock
     1213: Trouble.PASSING,  # deadlock
+    1226: Trouble.PASSING,  # too many of this user, by a limit of its own
     1927: Trouble.PASSING,  # the connection was killed
     2003: Trouble.PASSING,  # cannot connect
     2006: Trouble.PASSING,  # the server has gone away

@@ -21,10 +21,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from sqlalchemy import ColumnElement, delete, select
 from sqlalchemy.exc import DBAPIError
-from tenacity import AsyncRetrying, Retrying, retry_if_exception, wait_random_exponential
+from tenacity import AsyncRetrying, Retrying
 
-from airflow_resume.backends.database import FIRST_WAIT, LONGEST_WAIT, PATIENCE_SECONDS
-from airflow_resume.backends.dialects import Trouble, read_url
+from airflow_resume.backends.dialects import read_url
+from airflow_resume.backends.patience import PATIENCE_SECONDS, patiently
 from airflow_resume.errors import CleanupIncompleteError, MissingDriverError
 
 try:
@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from airflow._shared.state import AssetScope, AssetStateStoreWriterKind, StoreScope
     from sqlalchemy.ext.asyncio import AsyncSession
     from sqlalchemy.orm import Session
-    from tenacity import RetryCallState
 
 log = logging.getLogger(__name__)
 
@@ -159,26 +158,30 @@ class HardenedMetastoreBackend(MetastoreBackend):
         A batch that cannot be deleted is left out. It may be killed at any time, and be run again.
 
         Raises:
-            CleanupIncompleteError: a batch was left out; the others are gone.
+            CleanupIncompleteError: a batch was left out, or no further one could be looked for; the others are gone.
         """
         expired = TaskStateStoreModel.expires_at < datetime.now(timezone.utc)
-        outcomes = [self._delete_batch(ids, expired) for ids in self._pages(expired, batch_size())]
-        deleted = sum(outcome for outcome in outcomes if isinstance(outcome, int))
+        deleted, failures = 0, list[DBAPIError]()
+        try:
+            for ids in self._pages(expired, batch_size()):
+                deleted += self._delete_batch(ids, expired, failures)
+        except DBAPIError as error:  # without an answer to a look there is no next one
+            failures.append(error)
         log.info("Deleted %d expired rows of %s", deleted, TaskStateStoreModel.__tablename__)
-        failures = [outcome for outcome in outcomes if isinstance(outcome, DBAPIError)]
         if failures:
             raise CleanupIncompleteError(
                 f"{len(failures)} batches were left out, the first because of: {failures[0].orig}. {deleted} rows were"
                 " deleted; run it again for the others."
             ) from failures[0]
 
-    def _delete_batch(self, ids: Sequence[int], expired: ColumnElement[bool]) -> int | DBAPIError:
-        """How many of the rows were deleted, or why none was."""
+    def _delete_batch(self, ids: Sequence[int], expired: ColumnElement[bool], failures: list[DBAPIError]) -> int:
+        """How many of the rows were deleted; if none was, the failures say why."""
         try:
             return self._in_transaction(partial(_delete, ids, expired))
         except DBAPIError as error:
             log.warning("A batch of %d rows of a cleanup was left out: %s", len(ids), error.orig)
-            return error
+            failures.append(error)
+            return 0
 
     def _pages(self, expired: ColumnElement[bool], size: int) -> Iterator[Sequence[int]]:
         """The ids of the rows that have expired, so many at a time."""
@@ -210,15 +213,7 @@ class HardenedMetastoreBackend(MetastoreBackend):
         return await AsyncRetrying(sleep=asyncio.sleep, **self._patiently())(call)
 
     def _patiently(self) -> dict[str, Any]:
-        return {
-            "retry": retry_if_exception(is_passing),
-            "stop": self._waited_long_enough,
-            "wait": wait_random_exponential(multiplier=FIRST_WAIT, max=LONGEST_WAIT),
-            "reraise": True,
-        }
-
-    def _waited_long_enough(self, state: RetryCallState) -> bool:
-        return max(state.seconds_since_start or 0.0, state.idle_for) >= self._patience
+        return patiently(is_passing, lambda: self._patience)
 
 
 def batch_size() -> int:
@@ -229,10 +224,10 @@ def batch_size() -> int:
 
 def is_passing(error: BaseException) -> bool:
     """Whether the same call may succeed when it is made again."""
-    if not isinstance(error, DBAPIError) or settings.engine is None:
+    if settings.engine is None:
         return False
     _, dialect = read_url(settings.engine.url)
-    return error.connection_invalidated or dialect.trouble(error) is Trouble.PASSING
+    return dialect.is_passing(error)
 
 
 def _is_in_transaction() -> bool:

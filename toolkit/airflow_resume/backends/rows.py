@@ -120,7 +120,8 @@ def at(place: Place, key: str) -> dict[str, Any]:
 def _execute(connection: Connection, statement: Executable, values: Mapping[str, Any]) -> CursorResult[Any]:
     """Have the driver execute a statement that is made over and over again; its types need no conversion.
 
-    Of the time of a call in SQLite, what SQLAlchemy does for a statement and its parameters is the greater part.
+    Of the time of a call in SQLite, what SQLAlchemy does for a statement and its parameters is the greater part. Only a
+    plain get and set go this way; what is conditional comes less often.
     """
     words, order = _compiled(statement, connection.dialect, tuple(values))
     return connection.exec_driver_sql(words, dict(values) if order is None else tuple(map(values.__getitem__, order)))

@@ -25,7 +25,7 @@ from airflow_resume.errors import ResumeError
 log = logging.getLogger(__name__)
 
 MOST = 10_000
-"""Rows in one statement: their ids stand in its text, which databases bound."""
+"""Rows in one statement: on servers their ids stand in its text, which databases bound."""
 
 
 @dataclass

@@ -1,6 +1,7 @@
 """Checkpointed loops: a loop that starts, on a retry, at the first element whose body had not finished."""
 
 from airflow_resume.loops.batches import Batches
+from airflow_resume.loops.chunks import Chunk
 from airflow_resume.loops.files import Files
 from airflow_resume.loops.keyset import Keyset
 from airflow_resume.loops.loop import Checkpoint, checkpoint
@@ -15,6 +16,7 @@ from airflow_resume.loops.tokens import CursorToken
 __all__ = [
     "Batches",
     "Checkpoint",
+    "Chunk",
     "CursorToken",
     "Element",
     "Files",

@@ -45,7 +45,7 @@ class Alarm:
             bell.append("")
 
     def ring_in(self, seconds: float) -> None:
-        """Ring when the time is over, or earlier where that was asked for before."""
+        """Ring when the time is over; while it waits already, at the moment that was asked for first."""
         if self._timer is None:
             self._timer = Timer(seconds, self._time_is_over)
             self._timer.daemon = True
