@@ -180,7 +180,9 @@ def test_a_postgresql_that_is_out_of_connections_or_read_only_or_refuses_is_name
             assert backend.get(SCOPE, "key") == "1"
 
 
-def test_a_mariadb_with_small_packets_or_read_only_is_named_and_then_goes_on(tmp_path: Path) -> None:
+def test_a_mariadb_with_small_packets_read_only_or_without_a_connection_left_is_named_and_then_goes_on(
+    tmp_path: Path,
+) -> None:
     with mariadb_of_our_own(tmp_path, "--max-allowed-packet=1M") as root:
         ask(root, "CREATE USER writer IDENTIFIED BY 'secret'")
         ask(root, "GRANT ALL ON state.* TO writer")
@@ -204,3 +206,12 @@ def test_a_mariadb_with_small_packets_or_read_only_is_named_and_then_goes_on(tmp
             ask(root, "SET GLOBAL read_only = 0")
             backend.set(SCOPE, "key", "2")
             assert (backend.get(SCOPE, "key"), backend.get(SCOPE, "large") == too_large) == ("2", True)
+
+            ask(root, "ALTER USER writer WITH MAX_USER_CONNECTIONS 1")
+            backend.close()  # only connections that are made from now on are counted
+            backend.get(SCOPE, "key")
+            with closing(impatient(text_of(theirs))) as another:
+                with pytest.raises(Unavailable, match="max_user_connections"):
+                    another.get(SCOPE, "key")
+                backend.close()
+                assert another.get(SCOPE, "key") == "2"
