@@ -24,9 +24,10 @@ class PolledAlarm(Alarm):
         self._bells.append(bell)
         return bell
 
-    def ring_in(self, seconds: float) -> None:
+    def ring_in(self, seconds: float) -> bool:
         if self.at is None:
             self.at = self.monotonic() + seconds
+        return True
 
     def look(self) -> None:
         """Ring if it is time."""

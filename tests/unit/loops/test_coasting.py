@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from datetime import timedelta
 from itertools import count
 from types import FrameType
@@ -20,8 +21,8 @@ from loop_worlds import on_clock
 
 from airflow_resume import checkpoint
 from airflow_resume.channel import Reply
-from airflow_resume.errors import LoopStoppedError, SupersededError
-from airflow_resume.loops import Batches, Checkpoint, Skip
+from airflow_resume.errors import LoopStoppedError, SupersededError, TokenExpiredError
+from airflow_resume.loops import Batches, Checkpoint, Chunk, Skip
 from airflow_resume.store import MemoryStore
 from airflow_resume.testing import FakeClock, task_context
 
@@ -153,8 +154,8 @@ class TimeIsUpError(BaseException):
 
 
 @contextmanager
-def interrupted(at: int) -> Iterator[Callable[[], bool]]:
-    """Raise in our own code before its instruction of that number; whether there were so many."""
+def interrupted(at: int, *, by: str = "opcode") -> Iterator[Callable[[], bool]]:
+    """Raise in our own code before its instruction (or call) of that number; whether there were less."""
     left = at
 
     def trace(frame: FrameType, event: str, _arg: object) -> Any:
@@ -162,7 +163,7 @@ def interrupted(at: int) -> Iterator[Callable[[], bool]]:
         if "airflow_resume/loops" not in frame.f_code.co_filename:
             return None
         frame.f_trace_opcodes, frame.f_trace_lines = True, False
-        if event == "opcode":
+        if event == by:
             left -= 1
             if left == 0:
                 raise TimeIsUpError
@@ -192,6 +193,33 @@ def test_a_time_out_between_any_two_instructions_loses_no_element(shape: str) ->
         if was_not():
             assert done == list(range(6))
             break
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_after_a_time_out_what_is_saved_of_an_element_belongs_together() -> None:
+    """A signal is handled when a function is entered, and not between any two instructions."""
+    for at in count(1):
+        store = MemoryStore()
+        with interrupted(at, by="call") as was_not, suppress(TimeIsUpError):
+            run_with_a_sum(store)
+        record: Any = store.get(KEY)
+        if record is not None:
+            assert record["n"] == (record.get("pos") or 0), at
+            assert record["skipped"] == (record["n"] > 1), at
+            assert record["state"].get("done", 0) == record["n"] - record["skipped"], at
+        if was_not():
+            assert record["n"] == 4
+            break
+
+
+def run_with_a_sum(store: MemoryStore) -> None:
+    loop = checkpoint(range(4), name="l", interval=LONG, skip=Skip(on=(ValueError,)), store=store)
+    for _ in loop:
+        if loop.count != 1:
+            loop.state["done"] = loop.state.get("done", 0) + 1
+            continue
+        with loop.skipping():
+            raise ValueError
 
 
 # --- what calls a loop back ---------------------------------------------------------------------------------------
@@ -302,7 +330,7 @@ def test_what_a_map_did_ahead_is_not_delivered_again() -> None:
 
 def test_another_thread_may_watch_the_count() -> None:
     seen, over = list[int](), threading.Event()
-    loop = checkpoint(range(200_000), name="l", store=MemoryStore())
+    loop = checkpoint(range(200_000), name="l", interval=timedelta(milliseconds=20), store=MemoryStore())
 
     def watch() -> None:
         while not over.is_set():
@@ -328,3 +356,108 @@ def test_nothing_is_left_running() -> None:
     alarm = loop._run.hold.alarm
     assert alarm._timer is None
     assert alarm._bells == []
+
+
+@pytest.mark.parametrize("error", [RuntimeError("can't start new thread"), TimeIsUpError()])
+def test_a_timer_that_cannot_be_started_is_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch, error: BaseException
+) -> None:
+    store, start = RecordingStore(), threading.Timer.start
+
+    def fails_once(timer: threading.Timer) -> None:
+        monkeypatch.setattr(threading.Timer, "start", start)
+        raise error
+
+    monkeypatch.setattr(threading.Timer, "start", fails_once)
+    outer = checkpoint(range(2), name="l", interval=timedelta(milliseconds=20), store=store)
+    for _ in outer:
+        with suppress(TimeIsUpError):
+            for _ in checkpoint(range(10**8), name="inner", within=outer):
+                if len(store.records) > 3:
+                    break
+    assert len(store.records) > 3
+
+
+# --- loops that are left in another way -----------------------------------------------------------------------------
+
+
+class Closing:
+    """Says when it was closed."""
+
+    def __init__(self) -> None:
+        self.closed = False
+
+    def __iter__(self) -> Iterator[int]:
+        try:
+            yield from range(100)
+        finally:
+            self.closed = True
+
+
+@pytest.mark.parametrize("managed", [False, True])
+def test_the_source_is_closed_with_the_loop_and_not_when_garbage_is_collected(*, managed: bool) -> None:
+    source, store = Closing(), MemoryStore()
+    loop = checkpoint(source, name="l", store=store)
+    gc.disable()
+    try:
+        with loop if managed else nullcontext():
+            for number in loop:
+                if number == 50:
+                    break
+            assert source.closed
+    finally:
+        gc.enable()
+    assert list(checkpoint(Closing(), name="l", store=store))[0] == 50  # noqa: RUF015
+
+
+@pytest.mark.parametrize("durability", ["sync", "async", "exit"])
+def test_what_an_inner_loop_has_done_is_saved_though_its_iterator_is_still_there(durability: Any) -> None:
+    store = MemoryStore()
+    outer = checkpoint(["a"], name="l", durability=durability, store=store)
+    with pytest.raises(RuntimeError):
+        for _ in outer:
+            held = iter(checkpoint(range(1000), name="inner", within=outer))
+            for number in held:
+                if number == 500:
+                    raise RuntimeError(number)
+    record: Any = store.get(KEY)
+    assert record["inner"]["inner"]["n"] == 500
+
+
+def test_an_inner_iterator_may_be_closed_when_the_outer_loop_has_gone_on() -> None:
+    outer, held = checkpoint(range(3), name="l", store=MemoryStore()), list[Any]()
+    for _ in outer:
+        held.append(iter(checkpoint(range(9), name="inner", within=outer)))
+        next(held[-1])
+        for iterator in held[:-1]:
+            iterator.close()
+    assert outer.done
+
+
+def test_a_loop_that_was_told_of_an_expired_token_starts_over_with_nothing_done() -> None:
+    class Expiring(Batches[int]):
+        on_expired = "restart"
+
+    store = MemoryStore()
+    loop = checkpoint(Expiring(range(100)), name="l", store=store)
+    elements: Any = iter(loop)
+    for _ in range(10):
+        next(elements)
+    assert elements.throw(TokenExpiredError("told")) == 0
+    assert loop.count == 0
+    elements.close()
+    record: Any = store.get(KEY)
+    assert (record.get("pos"), record["n"]) == (None, 0)
+
+
+def test_a_source_with_elements_of_its_own_is_asked_for_these() -> None:
+    class Even(Batches[int]):
+        def elements(self, position: Any) -> Iterator[tuple[int, Any]]:
+            return ((number, after) for number, after in super().elements(position) if number % 2 == 0)
+
+    class Odd(Even):
+        def chunks(self, position: Any) -> Iterator[Chunk[int]] | None:
+            return iter([Chunk(iter([1, 3, 5]), lambda done: (position or 0) + done)])
+
+    assert list(checkpoint(Even(range(6)), name="even", store=MemoryStore())) == [0, 2, 4]
+    assert list(checkpoint(Odd(range(6)), name="odd", store=MemoryStore())) == [1, 3, 5]

@@ -44,12 +44,24 @@ class Alarm:
         for bell in self._bells:
             bell.append("")
 
-    def ring_in(self, seconds: float) -> None:
-        """Ring when the time is over; while it waits already, at the moment that was asked for first."""
+    def ring_in(self, seconds: float) -> bool:
+        """Ring when the time is over; while it waits already, at the moment that was asked for first.
+
+        Returns:
+            Whether it will: a process may have no thread left.
+        """
         if self._timer is None:
-            self._timer = Timer(seconds, self._time_is_over)
-            self._timer.daemon = True
-            self._timer.start()
+            self._timer = timer = Timer(seconds, self._time_is_over)
+            timer.daemon = True
+            try:
+                timer.start()
+            except RuntimeError:
+                self._timer = None
+                return False
+            except BaseException:  # such as a time-out: whether it runs is not known
+                self.close()
+                raise
+        return True
 
     def close(self) -> None:
         """Ring no more by itself."""

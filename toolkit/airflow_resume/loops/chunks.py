@@ -54,17 +54,22 @@ class Reel(Generic[T]):
         """Elements that are behind."""
         self.here = before
         """The position before the next element."""
-        self.failure: Exception | None = None
-        """What it ended with."""
-        self.items = self._until_failure(chunk.items) if chunk.may_fail else chunk.items
+        self._failures: list[Exception] = []
+        self.items = _until_failure(chunk.items, self._failures) if chunk.may_fail else chunk.items
 
     def move_to(self, passed: int) -> None:
         """So many elements are behind."""
         self.passed = passed
         self.here = self._position(passed) if passed else self._start
 
-    def _until_failure(self, items: Iterator[T]) -> Iterator[T]:
-        try:
-            yield from items
-        except Exception as error:  # noqa: BLE001  it is raised in the loop
-            self.failure = error
+    def raise_failure(self) -> None:
+        """Raise what it ended with, if it was an error."""
+        for failure in self._failures:
+            raise failure
+
+
+def _until_failure(items: Iterator[T], failures: list[Exception]) -> Iterator[T]:
+    try:
+        yield from items
+    except Exception as error:  # noqa: BLE001  it is raised in the loop
+        failures.append(error)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from airflow_resume import values
@@ -16,6 +17,10 @@ if TYPE_CHECKING:
     from pydantic import JsonValue
 
 log = logging.getLogger(__name__)
+
+
+def _nothing() -> None:
+    pass
 
 
 class Ledger:
@@ -45,6 +50,8 @@ class Ledger:
         self._inner_left = dict(level.inner or {})
         self._inner: dict[str, Ledger] = {}
         self._warned = False
+        self.settle_own: Callable[[], None] = _nothing
+        """Counts what the loop has coasted past; by whoever runs it."""
 
     # --- what happens -----------------------------------------------------------------------------------------
 
@@ -56,13 +63,16 @@ class Ledger:
         return number
 
     def ack(self, number: int, before: JsonValue, after: JsonValue) -> None:
-        """The body of the element has finished. What was kept about loops inside it goes."""
-        if self.state or self._acked_state:
-            self._acked_state = self._encoded_state()
-        if self._inner or self._inner_left:
-            self._inner, self._inner_left = {}, {}
+        """The body of the element has finished. What was kept about loops inside it goes.
+
+        A time-out may come at any call. So all that takes one comes first, and what belongs together is set behind it.
+        """
+        state = self._encoded_state() if self.state or self._acked_state else self._acked_state
+        inner: dict[str, Ledger] = {}
+        left: dict[str, Level] = {}
         self.frontier.finish(number, before, after)
         self.count += 1
+        self._acked_state, self._inner, self._inner_left = state, inner, left
 
     def set_done(self, count: int, next_number: int, position: JsonValue) -> None:
         """So many elements are done, all that come before one; its number and its position."""
@@ -73,9 +83,9 @@ class Ledger:
         """The element is passed over; what its body did to the state is undone."""
         self._restore_state()
         text = error if isinstance(error, str) else described(error)
-        self._skips = [*self._skips, SkippedElement(pos=before, error=text)][-MAX_SKIPS:]
-        self.skipped += 1
+        skips = [*self._skips, SkippedElement(pos=before, error=text)][-MAX_SKIPS:]
         self.ack(number, before, after)
+        self._skips, self.skipped = skips, self.skipped + 1
 
     def start_over(self, position: JsonValue) -> None:
         """Nothing is done any more."""
@@ -114,9 +124,11 @@ class Ledger:
         self._inner_left.pop(name, None)
         self._inner[name] = inner
 
-    def leave(self, name: str) -> None:
-        """The loop `name` was left by an error, and may be entered again."""
-        self._inner_left[name] = self._inner.pop(name).level()
+    def leave(self, name: str, inner: Ledger) -> None:
+        """The loop `name` was left by an error, and may be entered again; unless the element it was in is done."""
+        if self._inner.get(name) is inner:
+            self._inner_left[name] = inner.level()
+            del self._inner[name]
 
     # --- as it is written down --------------------------------------------------------------------------------
 
@@ -135,8 +147,15 @@ class Ledger:
         """How many rows the elements before the position have, where the source counts them."""
         return self._source.rows(self.frontier.position)
 
+    def settle(self) -> None:
+        """Count what this loop and those inside it have coasted past."""
+        self.settle_own()
+        for inner in self._inner.values():
+            inner.settle()
+
     def fields(self) -> dict[str, Any]:
         """The fields of `level` that change."""
+        self.settle()
         inner = {**self._inner_left, **{name: ledger.level() for name, ledger in self._inner.items()}}
         return {
             "pos": self.frontier.position,

@@ -68,4 +68,4 @@ class Nested:
     def close(self, error: BaseException | None) -> None:
         """Let the loop be entered again after an error. What is acked is written with the outermost loop."""
         if error is not None:
-            self._outer.ledger.leave(self._name)
+            self._outer.ledger.leave(self._name, self.ledger)

@@ -27,7 +27,7 @@ from airflow_resume.loops.opening import Opening
 from airflow_resume.loops.plan import Plan
 from airflow_resume.loops.progress import Count, Pace
 from airflow_resume.loops.session import Session
-from airflow_resume.loops.source import closed_at_end
+from airflow_resume.loops.source import chunks_of, closed_at_end
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -114,6 +114,7 @@ class LoopRun(Generic[T]):
             return
         self._hold = hold = Session(self.plan) if self._within is None else self._within.nested(self.plan)
         self.bell = hold.alarm.bell()
+        hold.ledger.settle_own = self.settle
         self.exhausted = hold.ledger.done
         self._pace = Pace(n=hold.ledger.count, now=self.plan.monotonic())
         if hold.opening is Opening.SKIP_STALLED:
@@ -150,7 +151,7 @@ class LoopRun(Generic[T]):
         if self._closed or self._hold is None:
             return
         self._closed = True
-        self.settle()
+        self.ledger.settle()
         self._hold.alarm.remove(self.bell)
         self._hold.close(error)
         if error is None and self._unacked and self.exhausted:
@@ -166,17 +167,20 @@ class LoopRun(Generic[T]):
     def todo(self) -> Iterator[Todo[T]]:
         """The elements that are not done."""
         before = self.ledger.frontier.position
-        chunks = self.plan.source.chunks(before)
+        chunks = chunks_of(self.plan.source, before)
         if chunks is None:
             yield from self._todo_one_by_one(before)
             return
-        for chunk in chunks:
-            self._reel = reel = Reel(chunk, before)
-            yield from self._todo_of(reel)
-            self._reel = None
-            if reel.failure is not None:
-                raise reel.failure
-            before = reel.here
+        try:
+            for chunk in chunks:
+                self._reel = reel = Reel(chunk, before)
+                yield from self._todo_of(reel)
+                reel.raise_failure()
+                before = reel.here
+        finally:
+            # The source is closed with the loop, not with whatever refers to it.
+            self.settle()
+            self._reel = self._coast = None
 
     def _todo_of(self, reel: Reel[T]) -> Iterator[Todo[T]]:
         for element in reel.items:
@@ -226,9 +230,8 @@ class LoopRun(Generic[T]):
             return None
         now = self._clock()
         lull = min(self.hold.keeper.lull(now), self._pace.until_line(now))
-        if lull < _LEAST_LULL:
+        if lull < _LEAST_LULL or not self.hold.alarm.ring_in(lull):
             return None
-        self.hold.alarm.ring_in(lull)
         self._coast = Coast(reel, self.ledger, in_hand)
         return reel.items
 
@@ -254,7 +257,9 @@ class LoopRun(Generic[T]):
     def count(self) -> int:
         """Elements done, in all attempts."""
         coast = self._coast
-        return self.ledger.count if coast is None else coast.count
+        count = self.ledger.count if coast is None else coast.count
+        # Another thread may ask, and what it looked at be of the past by now.
+        return count if self._coast is coast else self.count
 
     def count_no_more(self) -> None:
         """The body uses what every ack has to look at: from this element on each is acked by itself."""

@@ -90,6 +90,16 @@ class Source(ABC, Generic[T_co]):
             yield found
 
 
+def chunks_of(source: Source[T], position: JsonValue) -> Iterator[Chunk[T]] | None:
+    """The chunks of a source; None where a class has its own `elements`, and no `chunks` that would say the same."""
+    for kind in type(source).__mro__:
+        if "chunks" in vars(kind):
+            return source.chunks(position)
+        if "elements" in vars(kind):
+            break
+    return None
+
+
 def members(position: JsonValue) -> dict[str, Any]:
     """The members of a position. One that is no object has none, so it says: from the start."""
     return dict(position) if isinstance(position, dict) else {}
