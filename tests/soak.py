@@ -123,7 +123,7 @@ class Soak:
 
     def _note_marks(self) -> None:
         for key, record in self.stage.airflow.asset_state_store("soak").items():
-            self.marks.setdefault(key, []).append(record["at"])
+            self.marks.setdefault(key, []).append(int(record["at"]))
 
     def books(self) -> Books:
         """What came of it all."""
