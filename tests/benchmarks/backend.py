@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pytest
-from harness import NotMeasuredError, Result, Scale, Work, compare, ratio_at_most
+from harness import Result, Scale, Work, compare, ratio_at_most
 from metastore import metastore, only, tables_in
+from places import found
 from sql_places import database_on_mysql, schema_on_postgresql
 from sqlalchemy import make_url
 
@@ -147,13 +147,3 @@ def on_mysql(url: str) -> Iterator[Bare]:
         bare = Bare(connection.cursor(), "%s", _ON_DUPLICATE)
         bare.make("MEDIUMTEXT")
         yield bare
-
-
-@contextmanager
-def found(place: Callable[[], Any]) -> Iterator[str]:
-    """A place on a server; without the server nothing is measured."""
-    try:
-        with place() as url:
-            yield url
-    except pytest.skip.Exception as skipped:
-        raise NotMeasuredError(str(skipped)) from None

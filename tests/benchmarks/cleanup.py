@@ -20,9 +20,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from harness import NotMeasuredError, Result, Scale, at_most, ratio_at_most, results, tell
+from harness import Result, Scale, at_most, ratio_at_most, results, tell
 from many_rows import RUN, fill_expired
 from metastore import tables_in
+from places import found
 from sql_places import schema_on_postgresql
 from sqlalchemy import text
 
@@ -43,7 +44,7 @@ _NUMBERS = {
 
 def measure(scale: Scale) -> Iterator[Result]:
     few, many = scale.size(100_000, quick=1_000), scale.size(1_000_000, quick=3_000)
-    for name, make in (("SQLite", in_a_file), ("PostgreSQL", on_postgresql)):
+    for name, make in (("SQLite", in_a_file), ("PostgreSQL", partial(found, schema_on_postgresql))):
         yield from beside(name, make, many, rounds=scale.rounds(1))
         with make() as url:
             yield from tell(f"memory to delete {few:,} on {name}", {OURS: ours(url, few)[1]}, unit="MB")
@@ -161,12 +162,3 @@ def in_a_child(work: Callable[[], Any]) -> Any:
 def in_a_file() -> Iterator[str]:
     with tempfile.TemporaryDirectory() as folder:
         yield f"sqlite:///{Path(folder, 'state.db')}"
-
-
-@contextmanager
-def on_postgresql() -> Iterator[str]:
-    try:
-        with schema_on_postgresql() as url:
-            yield url
-    except pytest.skip.Exception as skipped:
-        raise NotMeasuredError(str(skipped)) from None

@@ -7,20 +7,20 @@ it is. The bare driver is the limit: it overwrites one row, in one statement tha
 
 from __future__ import annotations
 
-import secrets
 import sqlite3
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 import psycopg
-import pytest
 from environments import DBOS, worker
-from harness import NotMeasuredError, Result, Scale, Target, Work, compare, exhaust, ratio_at_most
-from sql_places import POSTGRESQL, made, text_of
+from harness import Result, Scale, Target, Work, compare, exhaust, ratio_at_most
+from places import found
+from sql_places import database_on_postgresql, text_of
+from sqlalchemy import make_url
 
 from airflow_resume import checkpoint
 from airflow_resume.backends import SqlStateStore, SqlStoreBackend
@@ -40,8 +40,10 @@ def measure(scale: Scale) -> Iterator[Result]:
             connection.execute("PRAGMA synchronous = FULL")
             driver = upserts(connection, "?")
             yield from beside("SQLite", f"sqlite:///{ours}", f"sqlite:///{theirs}", driver, scale=scale, targets=())
-    with database_on_postgresql() as (url, plain), closing(psycopg.connect(plain, autocommit=True)) as server:
-        yield from beside("PostgreSQL", url, plain, upserts(server, "%s"), scale=scale, targets=TEN_TIMES)
+    with found(database_on_postgresql) as url:
+        plain = text_of(make_url(url).set(drivername="postgresql"))  # as others read it
+        with closing(psycopg.connect(plain, autocommit=True)) as server:
+            yield from beside("PostgreSQL", url, plain, upserts(server, "%s"), scale=scale, targets=TEN_TIMES)
 
 
 def beside(
@@ -89,16 +91,3 @@ def looping(backend: SqlStoreBackend, steps: int, durability: Durability) -> Cal
         exhaust(checkpoint(range(steps), name="steps", durability=durability, store=store))
 
     return loop
-
-
-@contextmanager
-def database_on_postgresql() -> Iterator[tuple[str, str]]:
-    """The URL of a new database, for us and for others."""
-    name = f"airflow_resume_bench_{secrets.token_hex(6)}"
-    try:
-        server = POSTGRESQL.found()
-    except pytest.skip.Exception as error:
-        raise NotMeasuredError(str(error)) from error
-    with made(server, f"CREATE DATABASE {name}", f"DROP DATABASE {name} WITH (FORCE)"):
-        url = server.set(database=name)
-        yield text_of(url), text_of(url.set(drivername="postgresql"))

@@ -34,6 +34,7 @@ SCOPE = TaskScope(dag_id="dag", run_id="run", task_id="task")
 HOUR = timedelta(hours=1)
 NOW = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=timezone.utc)
 LARGE = "x" * 70_000
+ON_SERVERS = pytest.mark.parametrize("url", ["postgresql", "mysql"], indirect=True)
 
 
 # --- processes ------------------------------------------------------------------------------------------------
@@ -114,11 +115,8 @@ def test_a_fork_while_another_thread_writes_goes_well(url: str) -> None:
         assert len(backend.scan(SCOPE, "")) == 105
 
 
-def test_a_child_does_not_wait_for_a_call_that_another_thread_of_its_parent_is_in(
-    url: str, backend: SqlStoreBackend
-) -> None:
-    if url.startswith("sqlite"):
-        pytest.skip("there the fork waits for the call")
+@ON_SERVERS  # with a file the fork waits for the call
+def test_a_child_does_not_wait_for_a_call_that_another_thread_of_its_parent_is_in(backend: SqlStoreBackend) -> None:
     backend.set(SCOPE, "key", "1")
     with ThreadPoolExecutor(1) as thread:
         thread.submit(backend._database._turn.acquire).result()
@@ -169,14 +167,13 @@ def _alarm() -> Iterator[None]:
     signal.signal(signal.SIGALRM, before)
 
 
+@ON_SERVERS  # with a file a signal is looked at when the call has ended, so there is nothing to be waited for
 @pytest.mark.usefixtures("_alarm")
 def test_an_answer_that_was_not_waited_for_is_not_taken_for_that_of_the_next_call(
     url: str, backend: SqlStoreBackend
 ) -> None:
     sleep = {"postgresql": "SELECT 'late' FROM pg_sleep(2)", "mysql": "SELECT concat('late', sleep(2))"}
     kind = make_url(url).get_backend_name()
-    if kind == "sqlite":
-        pytest.skip("a signal is looked at when the call has ended, so there is nothing to be waited for")
     backend.set(SCOPE, "key", "1")
     with pytest.raises(Alarm):
         signal.setitimer(signal.ITIMER_REAL, 0.2)
