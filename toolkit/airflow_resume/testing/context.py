@@ -134,7 +134,7 @@ class TaskAttempt:
         self.world = world
         self._task = task
         self._stack = ExitStack()
-        self._record.start_attempt(retries=task.retries)
+        world.start_attempt(task.instance, retries=task.retries)
         self.context = self._context()
         """What Airflow passes to `execute`; a plain dict."""
 
@@ -237,7 +237,12 @@ class TaskAttempt:
         self._record.state = state
 
     def clear(
-        self, *, while_running: bool = False, moves_max_tries: bool = True, keep_state: bool | None = None
+        self,
+        *,
+        while_running: bool = False,
+        moves_max_tries: bool = True,
+        keep_state: bool | None = None,
+        run_had_finished: bool = False,
     ) -> TaskAttempt:
         """A person clears the task: the next attempt.
 
@@ -248,6 +253,7 @@ class TaskAttempt:
             moves_max_tries: False for a clear while running that looks like a retry of which only `clear_number`
                 tells; Airflow leaves `max_tries` alone when the attempt does not end as it was told to.
             keep_state: by default Airflow's way: 3.3 keeps the task's state, 3.4 discards it.
+            run_had_finished: then the run starts once more, and has another start date.
 
         Raises:
             ValueError: `max_tries` stays only when the task is cleared while it runs.
@@ -256,6 +262,8 @@ class TaskAttempt:
             raise ValueError("max_tries of a task that has ended moves when it is cleared")
         self._clear(self._task, moves_max_tries=moves_max_tries, keep_state=keep_state)
         self.world.clear_numbers[self._task.run] += 1
+        if run_had_finished:
+            self.world.restart_run(self._task.run)
         following = self.retry()
         if while_running:  # until the next attempt is entered
             self._record.state = "restarting"
@@ -267,6 +275,14 @@ class TaskAttempt:
             record.max_tries = record.try_number + task.retries
         if not (self.world.airflow == "3.3" if keep_state is None else keep_state):
             record.rows.clear()
+
+    def recreate(self) -> TaskAttempt:
+        """The Dag run is deleted and made again with its run id, a minute later: the first attempt of the new one.
+
+        The state of all its tasks is gone, try numbers begin at 1, nothing counts as cleared. Assets keep theirs.
+        """
+        self.world.recreate_runs(self._task.run)
+        return TaskAttempt(self._task, self.world)
 
     def clear_another_task(self) -> None:
         """A person clears another task of the run: attempts from now on have a higher `clear_number`."""

@@ -25,16 +25,32 @@ class NeverFiredError(ExplorerError, AssertionError):
     """The point that was to crash was never reached, so nothing was tested."""
 
 
+class NothingTriedError(ExplorerError, AssertionError):
+    """The exploration would be green without having tried what it was asked to try."""
+
+
+class AttemptNotRunError(ExplorerError, TypeError):
+    """The attempt was called and did not run: it is async, or a generator function."""
+
+
+class SharedWorldError(ExplorerError, AssertionError):
+    """Two ways were given one world, so the second found what the first had left."""
+
+
 class NotDeterministicError(ExplorerError, AssertionError):
     """Two runs without a crash made different calls, so no point means the same twice."""
 
 
 class OracleBrokenError(ExplorerError):
-    """The oracle raised something other than AssertionError, so it has not judged."""
+    """The oracle raised something other than AssertionError, or returned its judgement, so it has not judged."""
 
 
 class TooManyPointsError(ExplorerError, AssertionError):
     """The attempt passes more points than `max_points`."""
+
+
+class InvalidKindError(ExplorerError, ValueError):
+    """A kind of fault has a name and perhaps a variant, such as "crash" or "wrong_once gone"."""
 
 
 class InvalidWayError(ExplorerError, ValueError):

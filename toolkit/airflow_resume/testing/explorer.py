@@ -8,22 +8,33 @@ pairs and small numbers before large ones, so what is found first is the smalles
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from airflow_resume.testing.crash_world import CrashWorld
 from airflow_resume.testing.errors import (
+    AttemptNotRunError,
     CleanRunError,
     CrashFoundError,
     NeverFiredError,
     NeverSucceededError,
     NotDeterministicError,
+    NothingTriedError,
     OracleBrokenError,
+    SharedWorldError,
 )
+from airflow_resume.testing.kinds import ERRORS, Errors, MakeError, is_of, read_errors, read_kinds
 from airflow_resume.testing.oracles import Oracle
 from airflow_resume.testing.outcome import Outcome, Tries
-from airflow_resume.testing.points import IN_PROCESS, CrashKind, Point, Points
+from airflow_resume.testing.points import COMES_BACK, IN_PROCESS, Point, Points
+from airflow_resume.testing.slips import (
+    check_each_is_tried,
+    check_no_points_missing,
+    check_something_is_asked,
+    why_not_judged,
+    why_not_run,
+)
 from airflow_resume.testing.trace import draw
 from airflow_resume.testing.ways import Way, read_way, thinned, ways_at, write_way
 
@@ -93,12 +104,14 @@ def explore_crashes(
     *,
     oracle: Oracle | Sequence[Oracle],
     world: Callable[[], W] = CrashWorld,  # type: ignore[assignment]
-    kinds: Sequence[CrashKind] = IN_PROCESS,
+    kinds: Sequence[str] = IN_PROCESS,
+    errors: Errors = ERRORS,
     double: bool = True,
     max_points: int = 1_000,
     max_pairs: int = 10_000,
     max_attempts: int = 8,
     retry_on: tuple[type[Exception], ...] = (),
+    allowed_to_fail: tuple[type[BaseException], ...] = (),
     only: str | None = None,
     find_all: bool = False,
 ) -> Report:
@@ -108,16 +121,25 @@ def explore_crashes(
         attempt: one try of the task. It gets the world, and makes everything else afresh.
         oracle: one or more functions that take the `Outcome` and assert; see `airflow_resume.testing.oracles`.
         world: makes what outlives an attempt, afresh for every way.
-        kinds: of crashes. `"crash"`: the attempt ends at the point, and nothing it still tries has an effect.
+        kinds: of what happens. `"crash"`: the attempt ends at the point, and nothing it still tries has an effect.
             `"reply_lost"`: a store call is applied, then raises. `"refused"`: it raises and is not applied.
             `"sigkill"`: each attempt is a forked child, killed for real; then stores and sinks must outlive a process.
-        double: also crash a second time, at every point after the first crash.
+            `"raises_after"`: an effect or store call is done, then one of the `errors` comes.
+            `"wrong_once"`: an answer of `FakeJobs` or of `world.answer` is wrong, and right when asked again.
+            `"recreated"`, `"state_cleared"`, `"restored"`: the attempt dies, and before the next one the Dag run is
+            deleted and made again, all task state is cleared, or the database is restored from a backup.
+            A variant alone is named as in `only`: `"wrong_once gone"`, `"raises_after KeyError"`.
+        errors: that `"raises_after"` raises: classes, functions that make one, errors, or a dict of these by name.
+        double: let a second thing happen as well, at every point after the first.
         max_points: of the run without a crash; more are an error.
         max_pairs: of two crashes; if there are more, so many are taken, evenly spread.
         max_attempts: of one way, until it counts as never succeeding.
         retry_on: errors of the attempt after which Airflow's next try is part of the design. Any error other than
-            `AirflowFailException` that follows a store call made to fail is retried anyway.
-        only: go this one way, as a failure names it: `"3:crash"`, `"3:crash,7:refused"`.
+            `AirflowFailException` that follows a call made to fail or an answer made wrong is retried anyway.
+        allowed_to_fail: errors with which a way may end; then the oracle judges, with `outcome.error`, and without a
+            result. The run in which nothing happens must succeed all the same.
+        only: go this one way, as a failure names it: `"3:crash"`, `"3:raises_after KeyError,7:refused"`. Everything
+            else, `kinds` too, is as it was.
         find_all: put failures in the report instead of raising the first. No second crash is tried after a first
             one that is enough.
 
@@ -130,22 +152,59 @@ def explore_crashes(
         CleanRunError: the oracle refuses the run without a crash.
         NotDeterministicError: two runs without a crash pass different points.
         NeverFiredError: an armed point was not reached.
-        OracleBrokenError: the oracle raised something other than AssertionError.
+        NothingTriedError: no kinds, no oracle, or no points; a kind that was named can happen nowhere.
+        AttemptNotRunError: the attempt is async, or a generator function.
+        SharedWorldError: `world` made one that was used before.
+        OracleBrokenError: the oracle raised something other than AssertionError, or returned its judgement.
         TooManyPointsError: more than `max_points`.
         InvalidWayError: `only` names no way.
+        InvalidKindError: something in `kinds` is no kind, or something in `errors` no error.
     """
-    way = None if only is None else read_way(only)
+    makers = read_errors(errors)
+    faults = read_kinds(kinds, makers)
+    way = None if only is None else read_way(only, makers)
     oracles = (oracle,) if callable(oracle) else tuple(oracle)
+    check_something_is_asked(faults, oracles, max_points=max_points, max_pairs=max_pairs, errors=makers)
     tries = Tries(
         attempt=attempt,
         most=max_attempts,
         retry_on=retry_on,
-        forked="sigkill" in (kinds if way is None else way.values()),
+        forked="sigkill" in (faults if way is None else way.values()),
+        allowed_to_fail=allowed_to_fail,
     )
-    exploration = _Exploration(tries, world, oracles, max_points, find_all=find_all)
+    rules = _Rules({*faults, *(way or {}).values()}, makers, max_points)
+    exploration = _Exploration(tries, world, oracles, rules, find_all=find_all)
     if way is not None:
         return exploration.go_one(way)
-    return exploration.go_all(kinds, max_pairs=max_pairs if double else 0)
+    named = () if kinds is IN_PROCESS else tuple(kinds)
+    return exploration.go_all(faults, named=named, max_pairs=max_pairs if double else 0)
+
+
+class _Rules(NamedTuple):
+    """What holds for all ways.
+
+    Args:
+        faults: every one that may be tried: some of them have points of their own.
+    """
+
+    faults: set[str]
+    errors: Mapping[str, MakeError]
+    max_points: int
+
+    def apply(self, points: Points, way: Way, *, most_attempts: int) -> None:
+        """From here on: what the making of the world did is forgotten."""
+        points.armed = dict(way)
+        points.limit = self.max_points * (most_attempts if way else 1)
+        points.errors = self.errors
+        points.answers_count = self._has("wrong_once")
+        points.ends_count = self._has("recreated") or self._has("restored")
+
+    def comebacks(self) -> set[str]:
+        """The kinds that change the database, of those that are tried."""
+        return {kind for kind in COMES_BACK if self._has(kind)}
+
+    def _has(self, kind: str) -> bool:
+        return any(is_of(fault, kind) for fault in self.faults)
 
 
 class _Exploration(Generic[W]):
@@ -156,14 +215,14 @@ class _Exploration(Generic[W]):
         tries: Tries[W],
         make_world: Callable[[], W],
         oracles: tuple[Oracle, ...],
-        max_points: int,
+        rules: _Rules,
         *,
         find_all: bool,
     ) -> None:
         self._tries = tries
         self._make_world = make_world
         self._oracles = oracles
-        self._max_points = max_points
+        self._rules = rules
         self._find_all = find_all
         self._findings: list[Finding] = []
         self._clean = self._run_clean()
@@ -174,14 +233,21 @@ class _Exploration(Generic[W]):
         self._go(way)
         return Report(points=self._points, ways=1, pairs=int(len(way) > 1), findings=self._findings)
 
-    def go_all(self, kinds: Sequence[CrashKind], *, max_pairs: int) -> Report:
-        """Go every way with one crash, and then those with two."""
+    def go_all(self, kinds: Sequence[str], *, named: Sequence[str], max_pairs: int) -> Report:
+        """Go every way with one crash, and then those with two.
+
+        Args:
+            kinds: with their variants.
+            named: the kinds of which each must be able to happen somewhere.
+            max_pairs: so many at most.
+        """
         singles = list(ways_at(self._points, kinds))
         pairs: list[Way] = []
         for way in singles:
             later = self._go(way)
             if max_pairs:
                 pairs += ways_at(later, kinds, after=way)
+        check_each_is_tried(named, singles, pairs)
         chosen = thinned(pairs, max_pairs) if pairs else []
         for way in chosen:
             self._go(way)
@@ -199,6 +265,7 @@ class _Exploration(Generic[W]):
         first, second = self._run_to_end({}), self._run_to_end({})
         if first.world.points.passed != second.world.points.passed:
             raise NotDeterministicError(_difference(first.world.points.passed, second.world.points.passed))
+        check_no_points_missing(first.world.points.passed)
         try:
             self._judge(first)
         except AssertionError as error:
@@ -206,34 +273,41 @@ class _Exploration(Generic[W]):
         return first
 
     def _run_to_end(self, way: Way) -> Outcome[W]:
-        world = self._make_world()
-        self._arm(world, way)
+        world = self._new_world(way)
         outcome = Outcome(world=world, result=self._tries.run(world))
         world.points.close()
+        if why := why_not_run(outcome.result):
+            raise AttemptNotRunError(
+                f"The attempt {_name_of(self._tries.attempt)} {why}.\nPass a plain function that runs it to its end and"
+                f" returns the result."
+            )
         return outcome
 
-    def _arm(self, world: W, way: Way) -> None:
-        """From here on: what the making of the world did is forgotten."""
-        points: Points = world.points
-        points.armed = dict(way)
-        points.limit = self._max_points * (self._tries.most if way else 1)
+    def _new_world(self, way: Way) -> W:
+        world = self._make_world()
+        if world.points.attempt:
+            raise SharedWorldError(
+                f"{_name_of(self._make_world)} returned a world in which an attempt has run before.\nMake the world and"
+                f" all that is in it afresh in each call."
+            )
+        self._rules.apply(world.points, way, most_attempts=self._tries.most)
+        return world
 
     # --- with one ---------------------------------------------------------------------------------------------
 
     def _go(self, way: Way) -> list[Point]:
         """Go a way, and return the points after its last crash: none when that was too much already."""
-        world = self._make_world()
-        self._arm(world, way)
+        world = self._new_world(way)
         try:
-            result = self._tries.run(world)
+            result, error = self._tries.run_to_end(world)
             self._check_fired(world, way)
             world.points.close()
-            self._judge(Outcome(world=world, result=result, clean=self._clean))
+            self._judge(Outcome(world=world, result=result, error=error, clean=self._clean))
         except NeverSucceededError as error:
             self._check_fired(world, way)
             self._found(world, way, error)
             return []
-        except (NeverFiredError, NotDeterministicError):
+        except (NeverFiredError, NotDeterministicError, NothingTriedError):
             raise
         except AssertionError as error:
             self._found(world, way, error)
@@ -243,10 +317,7 @@ class _Exploration(Generic[W]):
     def _check_fired(self, world: W, way: Way) -> None:
         passed, first = world.points.passed, min(way)
         if missing := way.keys() - world.points.fired.keys():
-            raise NeverFiredError(
-                f"{write_way(way)}: point {min(missing)} was never reached; the way ended after {len(passed)} points.\n"
-                f"{draw(passed, way)}"
-            )
+            raise NeverFiredError(f"{write_way(way)}: {_why_not_fired(min(missing), way, passed)}\n{draw(passed, way)}")
         if passed[first - 1] != self._points[first - 1]:
             raise NotDeterministicError(_difference(self._points[:first], passed[:first]))
 
@@ -270,12 +341,23 @@ class _Exploration(Generic[W]):
 
 def _ask(oracle: Oracle, outcome: Outcome[Any]) -> None:
     try:
-        oracle(outcome)
-    except AssertionError:
+        said = oracle(outcome)
+    except (AssertionError, OracleBrokenError):
         raise
     except Exception as error:
-        name = getattr(oracle, "__name__", repr(oracle))
-        raise OracleBrokenError(f"The oracle {name} raised {error!r} instead of judging.") from error
+        raise OracleBrokenError(f"The oracle {_name_of(oracle)} raised {error!r} instead of judging.") from error
+    if said is not None and (why := why_not_judged(said)):
+        raise OracleBrokenError(f"The oracle {_name_of(oracle)} {why}")
+
+
+def _why_not_fired(number: int, way: Way, passed: list[Point]) -> str:
+    if number > len(passed):
+        return f"point {number} was never reached; the way ended after {len(passed)} points."
+    return f"{way[number]!r} cannot happen at point {number}, {str(passed[number - 1])!r}."
+
+
+def _name_of(function: object) -> str:
+    return str(getattr(function, "__name__", "")) or repr(function)
 
 
 def _difference(first: list[Point], second: list[Point]) -> str:

@@ -10,12 +10,18 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
-from airflow_resume.jobs.protocol import classify_word
-
 if TYPE_CHECKING:
     from airflow_resume.testing.jobs_server import JobsServer
 
 CANCELLED = "CANCELLED"
+
+_WORDS_OF_AN_END = """
+succeeded success successful complete completed done finished ok
+failed failure error errored aborted cancelled canceled crashed dead internalerror killed timeout timedout
+gone notfound missing
+"""
+_ENDED = frozenset(_WORDS_OF_AN_END.split())
+_WRONG_WORDS = {"unheard_of": "UNHEARD_OF", "active_again": "RUNNING", "failed": "FAILED"}
 
 _is_observed: ContextVar[bool] = ContextVar("_is_observed", default=True)
 
@@ -40,12 +46,14 @@ class FakeJob:
 
     Args:
         states: what it says when it is asked, one after the other; the last one stays.
+        life: of the Dag run in which it was submitted: how often the run had been deleted and made again before.
     """
 
     id: Any
     token: str | None
     states: list[str]
     forgotten: bool = False
+    life: int = 0
 
     @property
     def state(self) -> str:
@@ -54,8 +62,9 @@ class FakeJob:
 
     @property
     def is_alive(self) -> bool:
-        """Whether it may still do something."""
-        return not classify_word(self.state).is_terminal
+        """Whether it may still do something: its word is none of those for an end."""
+        word = str(getattr(self.state, "value", self.state)).lower()
+        return word.replace("_", "").replace("-", "").replace(" ", "") not in _ENDED
 
 
 class JobEvent(NamedTuple):
@@ -79,7 +88,8 @@ class FakeJobs:
     Args:
         scripts: the states of the first job, the second, ...; the last script serves all later ones.
         dedupes: submitting a token again gives the job that has it.
-        can_find, can_cancel: without, `find` or `cancel` are None, as in a job system that has none.
+        can_find, can_cancel, can_find_by_slot: without, `find`, `cancel` or `find_jobs` are None, as in a job system
+            that has none.
         ids: the id of a job, made from its number; by default `job-0`, `job-1`, ...
         results: what the jobs return; by default `{"job": id}`.
 
@@ -87,6 +97,8 @@ class FakeJobs:
         events: what was asked, in order.
         most_alive: the most jobs that were ever alive at once.
         observer: told before and after each submit and cancel: the points of the crash explorer.
+        liar: asked before each answer of `status`, `find` and `find_jobs` which of some lies to tell; None: none.
+        life: of the Dag runs, see `FakeJob.life`.
     """
 
     observed_as: ClassVar[str] = "effect"
@@ -96,9 +108,12 @@ class FakeJobs:
     dedupes: bool = False
     can_find: bool = True
     can_cancel: bool = True
+    can_find_by_slot: bool = False
     ids: Callable[[int], Any] = "job-{}".format
     results: Callable[[Any], Any] = lambda external_id: {"job": external_id}
     observer: Callable[[str, str], None] | None = None
+    liar: Callable[[str, tuple[str, ...]], str | None] | None = None
+    life: int = 0
     jobs: list[FakeJob] = field(default_factory=list)
     events: list[JobEvent] = field(default_factory=list)
     most_alive: int = 0
@@ -110,6 +125,8 @@ class FakeJobs:
             self.__dict__["find"] = None
         if not self.can_cancel:
             self.__dict__["cancel"] = None
+        if not self.can_find_by_slot:
+            self.__dict__["find_jobs"] = None
 
     @property
     def submission_is_idempotent(self) -> bool:
@@ -128,22 +145,40 @@ class FakeJobs:
     def status(self, external_id: Any, /) -> str:
         """The state of a job, which then moves on to the next one of its script.
 
+        The crash explorer's kind `"wrong_once"` has it say once that the job is `gone` (this raises), something
+        `unheard_of`, that a living job has `failed`, or that an ended one is `active_again`; `find` and `find_jobs`
+        then find nothing (`misses`). The script does not move on.
+
         Raises:
             UnknownJobError: there is no such job, or it was forgotten.
         """
         with self._called("status"):
             job = self._job(external_id)
             self._log("status", job)
-            state = job.state
-            job.states = job.states[1:] or job.states
-        return state
+            lie = self._lie("status", "gone", "unheard_of", "failed" if job.is_alive else "active_again")
+            if lie is None:
+                state = job.state
+                job.states = job.states[1:] or job.states
+                return state
+        if lie == "gone":
+            raise UnknownJobError(external_id)
+        return _WRONG_WORDS[lie]
 
     def find(self, token: str, /) -> Any:
         """The id of the newest job that was submitted with this token, or None."""
         with self._called("find"):
             job = self._with_token(token)
             self._log("find", job)
-        return None if job is None else job.id
+            lie = None if job is None else self._lie("find", "misses")
+        return None if job is None or lie else job.id
+
+    def find_jobs(self, slot: str, /) -> dict[str, Any]:
+        """The ids of all jobs whose token begins with the slot, ended ones included, by token: the newest of each."""
+        with self._called("find_jobs"):
+            found = {job.token: job.id for job in self.jobs if job.token is not None and self._is_of(job, slot)}
+            self._log("find_jobs", None)
+            lie = self._lie("find_jobs", "misses") if found else None
+        return {} if lie else found
 
     def cancel(self, external_id: Any, /) -> None:
         """Ask for the end of a job: it says `CANCELLING` once, then `CANCELLED`. One that has ended stays as it is.
@@ -195,6 +230,10 @@ class FakeJobs:
         """The next call of this name raises; `applied`: after it has done its work, as when the reply is lost."""
         self._failures[call].append(_Failure(error, applied))
 
+    def recreate_runs(self) -> None:
+        """The Dag runs are made again: jobs stay as they are, and those submitted from now on are of another life."""
+        self.life += 1
+
     def alive(self) -> list[Any]:
         """The ids of the jobs that may still do something."""
         return [job.id for job in self.jobs if job.is_alive]
@@ -216,15 +255,24 @@ class FakeJobs:
             if failure is not None:
                 raise failure.error
 
+    def _lie(self, call: str, *lies: str) -> str | None:
+        """Which of the lies the answer is."""
+        if self.liar is None or not _is_observed.get():
+            return None
+        return self.liar(call, lies)
+
     def _log(self, call: str, job: FakeJob | None) -> None:
         self.events.append(JobEvent(call, None if job is None else job.id))
 
     def _start(self, token: str | None) -> FakeJob:
         number = len(self.jobs)
         script = self.scripts[min(number, len(self.scripts) - 1)]
-        self.jobs.append(FakeJob(id=self.ids(number), token=token, states=list(script)))
+        self.jobs.append(FakeJob(id=self.ids(number), token=token, states=list(script), life=self.life))
         self.most_alive = max(self.most_alive, len(self.alive()))
         return self.jobs[-1]
+
+    def _is_of(self, job: FakeJob, slot: str) -> bool:
+        return not job.forgotten and str(job.token).startswith(slot)
 
     def _with_token(self, token: str | None) -> FakeJob | None:
         return next((job for job in reversed(self.jobs) if job.token == token and not job.forgotten), None)

@@ -5,6 +5,7 @@
 | `POST /jobs`, the token as `{"token": text}` or in the header `Idempotency-Key` | 201 `{"id": id}` |
 | `GET /jobs/ID` | `{"id": id, "status": word}` |
 | `GET /jobs?token=T` | `[{"id": id}]` of the newest job with this token, or `[]` |
+| `GET /jobs?slot=S` | `[{"id": id, "token": token}, ...]` of all jobs whose token begins with S |
 | `DELETE /jobs/ID` | 202 `{"id": id}`: it is asked to end |
 | `GET /jobs/ID/result` | what the job returned |
 
@@ -72,7 +73,7 @@ class JobsServer:
         """Let the next call of this name fail.
 
         Args:
-            call: `submit`, `status`, `find`, `cancel` or `result`.
+            call: `submit`, `status`, `find`, `find_jobs`, `cancel` or `result`.
             status: of the answer, such as 503; None closes the connection without an answer.
             applied: after the work is done; with `status=None`, the reply is lost.
         """
@@ -196,10 +197,13 @@ class _Handler(BaseHTTPRequestHandler):
         """Keep quiet: `FakeJobs.events` is the log."""
 
 
-def _found(jobs: FakeJobs, query: dict[str, str]) -> list[dict[str, str]]:
+def _found(jobs: FakeJobs, query: dict[str, str]) -> list[dict[str, Any]]:
+    if "slot" in query:
+        _offered("find_jobs", jobs.can_find_by_slot)
+        return [{"id": external_id, "token": token} for token, external_id in jobs.find_jobs(query["slot"]).items()]
     _offered("find", jobs.can_find)
     if "token" not in query:
-        raise _AnswerError(HTTPStatus.BAD_REQUEST, "ask with ?token=")
+        raise _AnswerError(HTTPStatus.BAD_REQUEST, "ask with ?token= or ?slot=")
     external_id = jobs.find(query["token"])
     return [] if external_id is None else [{"id": external_id}]
 

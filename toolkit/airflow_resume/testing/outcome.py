@@ -7,11 +7,12 @@ import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
-from airflow.sdk.exceptions import AirflowFailException
+from airflow.sdk.exceptions import AirflowFailException, AirflowTaskTimeout
 
 from airflow_resume.testing.child import in_child
+from airflow_resume.testing.comeback import come_back, keep_backups
 from airflow_resume.testing.crash_world import CrashWorld
 from airflow_resume.testing.errors import NeverSucceededError, TooManyPointsError
 from airflow_resume.testing.points import CrashedError, Effect
@@ -24,11 +25,14 @@ class Outcome(Generic[W]):
     """What an oracle judges: the world after the last attempt, and what that attempt returned.
 
     Args:
+        result: of the attempt that succeeded; None when none did.
+        error: that `allowed_to_fail` names, and with which the last attempt failed for good.
         clean: the outcome without any crash; of that outcome itself, None.
     """
 
     world: W
     result: Any
+    error: BaseException | None = None
     clean: Outcome[W] | None = None
 
     @property
@@ -47,6 +51,13 @@ class Outcome(Generic[W]):
         return len(self.world.points.fired)
 
 
+class Ending(NamedTuple):
+    """What the last attempt returned, or with which error it failed for good."""
+
+    result: Any
+    error: BaseException | None = None
+
+
 @dataclass(frozen=True, kw_only=True)
 class Tries(Generic[W]):
     """How an attempt is tried.
@@ -55,12 +66,14 @@ class Tries(Generic[W]):
         most: so many attempts are made.
         retry_on: errors after which Airflow's next try is part of the design.
         forked: each attempt gets a child process.
+        allowed_to_fail: errors after which no attempt follows.
     """
 
     attempt: Callable[[W], Any]
     most: int
     retry_on: tuple[type[Exception], ...]
     forked: bool
+    allowed_to_fail: tuple[type[BaseException], ...] = ()
 
     def run(self, world: W) -> Any:
         """Try until an attempt returns, and return what it does.
@@ -69,33 +82,52 @@ class Tries(Generic[W]):
             NeverSucceededError: none does, or one fails in a way that no retry follows.
             TooManyPointsError: the points have no end.
         """
+        ending = self.run_to_end(world)
+        if ending.error is not None:
+            raise NeverSucceededError(f"attempt {world.attempt} failed: {ending.error!r}.") from ending.error
+        return ending.result
+
+    def run_to_end(self, world: W) -> Ending:
+        """Try until an attempt returns, or fails as it is allowed to.
+
+        Raises:
+            NeverSucceededError: neither happens, or one fails in another way that no retry follows.
+            TooManyPointsError: the points have no end.
+        """
         last = ""
         for _ in range(self.most):
             world.points.begin_attempt()
+            keep_backups(world, forked=self.forked)
             with _last_words_ignored():
-                returned, value = self._try_once(world)
-            if returned:
-                return value
-            last = value
+                ending = self._try_once(world)
+            if world.points.comes_back:
+                come_back(world)
+            if isinstance(ending, Ending):
+                return ending
+            last = ending
         raise NeverSucceededError(f"{self.most} attempts, and none succeeded. The last: {last}.")
 
-    def _try_once(self, world: W) -> tuple[bool, Any]:
-        """Whether the attempt returned, and what; or the text of its error, as the error itself keeps objects alive."""
+    def _try_once(self, world: W) -> Ending | str:
+        """How the last attempt ended; or the text of an error, as the error itself keeps objects alive."""
         try:
             value = in_child(self.attempt, world) if self.forked else self.attempt(world)
+            world.points.reach_end()
         except BaseException as error:
             self._check_limit(world)
+            if isinstance(error, self.allowed_to_fail) and not world.points.dead:
+                traceback.clear_frames(error.__traceback__)
+                return Ending(None, error)
             if self._is_retried(world, error):
                 # Take the attempt apart now: a loop that was left ends here, and not in the middle of the next attempt.
                 traceback.clear_frames(error.__traceback__)
-                return False, repr(error)
+                return repr(error)
             if not isinstance(error, Exception):
                 raise
             raise NeverSucceededError(
                 f"attempt {world.attempt} failed, and not by the crash itself: {error!r}.{_hint(error)}"
             ) from error
         self._check_limit(world)
-        return not world.points.dead, value
+        return "it returned, though it had crashed" if world.points.dead else Ending(value)
 
     def _is_retried(self, world: CrashWorld, error: BaseException) -> bool:
         points = world.points
@@ -103,7 +135,9 @@ class Tries(Generic[W]):
             return True
         if isinstance(error, self.retry_on):
             return True
-        return points.faulty and isinstance(error, Exception) and not isinstance(error, AirflowFailException)
+        if not points.faulty or isinstance(error, AirflowFailException):
+            return False
+        return isinstance(error, (Exception, AirflowTaskTimeout))
 
     def _check_limit(self, world: CrashWorld) -> None:
         if world.points.overrun:

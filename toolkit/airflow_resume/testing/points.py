@@ -2,7 +2,9 @@
 
 Theory of operation. Every store call and every outside effect passes two points: *before*, when nothing is applied
 yet, and *after*, when it is. Points are numbered from 1 and the count goes on over all attempts of one way, so a
-number names one moment. A point is noted first and fires then, so the trace ends where the attempt died.
+number names one moment. A point is noted first and fires then, so the trace ends where the attempt died. The answer
+of a job system or source is one point, and the end of an attempt that succeeded is one, where a kind of fault asks for
+them; explorations without such kinds have neither, and number the others alike.
 
 An attempt that crashed in this process still runs its `finally` blocks, which a killed process would not. So the
 dead attempt dies again at each further point, before anything is applied. A store that was watched in one attempt
@@ -17,13 +19,21 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Literal, NamedTuple, NoReturn, TypeAlias, cast, get_args
 
-CrashKind: TypeAlias = Literal["crash", "reply_lost", "refused", "sigkill"]
-Phase: TypeAlias = Literal["before", "after"]
-Source: TypeAlias = Literal["store", "effect"]
+CrashKind: TypeAlias = Literal[
+    "crash", "reply_lost", "refused", "sigkill", "raises_after", "wrong_once", "recreated", "state_cleared", "restored"
+]
+Phase: TypeAlias = Literal["before", "after", "answer"]
+Source: TypeAlias = Literal["store", "effect", "answer", "end"]
 
 CRASH_KINDS: tuple[CrashKind, ...] = get_args(CrashKind)
 IN_PROCESS: tuple[CrashKind, ...] = ("crash", "reply_lost", "refused")
-"""The kinds that need no child process."""
+"""The kinds of a call that dies or fails, and that need no child process: what is explored by default."""
+
+COMES_BACK: frozenset[str] = frozenset({"recreated", "state_cleared", "restored"})
+"""The attempt dies, and before the next one begins the database has changed."""
+
+_DEADLY = COMES_BACK | {"crash", "sigkill"}
+_HAPPENS_AT_THE_END = frozenset({"recreated", "restored"})
 
 
 class CrashedError(BaseException):
@@ -38,16 +48,25 @@ class Point(NamedTuple):
     phase: Phase
     what: str
     source: Source
+    lies: tuple[str, ...] = ()
+    """What may be answered instead of the truth."""
 
-    def allows(self, kind: CrashKind) -> bool:
-        """Whether this kind of crash can happen here: only a store call has a reply that is lost or refused."""
-        match kind:
-            case "crash" | "sigkill":
-                return True
+    def allows(self, kind: str) -> bool:
+        """Whether this can happen here, such as "crash" or "wrong_once gone"."""
+        name, _, variant = kind.partition(" ")
+        match self.source:
+            case "answer":
+                return name == "wrong_once" and variant in self.lies
+            case "end":
+                return name in _HAPPENS_AT_THE_END
+        match name:
             case "reply_lost":
                 return (self.source, self.phase) == ("store", "after")
             case "refused":
                 return (self.source, self.phase) == ("store", "before")
+            case "raises_after":
+                return self.phase == "after"
+        return name in _DEADLY
 
     def __str__(self) -> str:
         return f"{self.phase} {self.what}"
@@ -64,23 +83,33 @@ class Points:
     """Notes the points of one way, and fires at the armed ones.
 
     Args:
-        armed: what happens at which number.
+        armed: what happens at which number, such as "crash" or "raises_after KeyError".
         limit: an attempt that passes more points than this is ended, and `overrun` is set.
     """
 
-    def __init__(self, armed: Mapping[int, CrashKind] | None = None, *, limit: int = 100_000) -> None:
-        self.armed: dict[int, CrashKind] = dict(armed or {})
+    def __init__(self, armed: Mapping[int, str] | None = None, *, limit: int = 100_000) -> None:
+        self.armed: dict[int, str] = dict(armed or {})
+        self.errors: Mapping[str, Callable[[], BaseException]] = {}
+        """What "raises_after" raises, by name."""
+        self.answers_count = False
+        """Answers are points."""
+        self.ends_count = False
+        """The end of an attempt that succeeded is a point."""
         self.limit = limit
         self.passed: list[Point] = []
         self.effects: list[Effect] = []
         self.marks: list[Any] = []
         """What `read_mark` returned after each store call."""
-        self.fired: dict[int, CrashKind] = {}
+        self.fired: dict[int, str] = {}
         self.attempt = 0
         self.dead = False
         """This attempt has crashed."""
         self.faulty = False
-        """A store call of this attempt was made to fail."""
+        """Something was done to this attempt that it may fail from: Airflow tries again."""
+        self.comes_back = ""
+        """What happens to the database once this attempt is dead."""
+        self.backups: dict[str, Any] = {}
+        """Those that can be restored, by kind."""
         self.overrun = False
         self.read_mark: Callable[[], Any] | None = None
         self.listener: Callable[[Point, Any], object] | None = None
@@ -91,6 +120,7 @@ class Points:
         """A new attempt is alive."""
         self.attempt += 1
         self.dead = self.faulty = False
+        self.comes_back = ""
 
     def close(self) -> None:
         """Nothing is noted any more: now the oracle looks."""
@@ -103,10 +133,43 @@ class Points:
         """
         return partial(self._observe, source, self.attempt)
 
+    def liar(self) -> Callable[[str, tuple[str, ...]], str | None]:
+        """What a job system calls before it answers; it belongs to the running attempt like an `observer`."""
+        return partial(self._asked, self.attempt)
+
     def _observe(self, source: Source, attempt: int, phase: str, what: str) -> None:
+        self._check_attempt(attempt)
+        self.reach(cast("Phase", phase), what, source)
+
+    def _asked(self, attempt: int, what: str, lies: tuple[str, ...]) -> str | None:
+        if not self.answers_count:
+            return None
+        self._check_attempt(attempt)
+        return self.answer(what, lies)
+
+    def _check_attempt(self, attempt: int) -> None:
         if attempt not in {0, self.attempt} and not self._blind:
             raise CrashedError(f"attempt {attempt} is over")
-        self.reach(cast("Phase", phase), what, source)
+
+    def answer(self, what: str, lies: tuple[str, ...]) -> str | None:
+        """Pass an answer that can be wrong in these ways, and return in which it is; None: it is the truth.
+
+        Raises:
+            CrashedError: this attempt has ended before.
+        """
+        if self._blind or not self.answers_count:
+            return None
+        number = self._pass("answer", what, "answer", lies).number
+        return self.fired[number].partition(" ")[2] if number in self.fired else None
+
+    def reach_end(self) -> None:
+        """The attempt has returned.
+
+        Raises:
+            CrashedError: and ends here all the same.
+        """
+        if self.ends_count and not self.dead:
+            self.reach("after", "the end", "end")
 
     def reach(self, phase: Phase, what: str, source: Source) -> None:
         """Pass a point.
@@ -114,21 +177,26 @@ class Points:
         Raises:
             CrashedError: this attempt ends here, or has ended before.
             AirflowRuntimeError: the store call fails here (`"reply_lost"`, `"refused"`).
+            Exception: whatever `"raises_after"` raises here.
         """
         if self._blind:
             return
+        point = self._pass(phase, what, source)
+        if point.number in self.fired:
+            self._fire(point)
+
+    def _pass(self, phase: Phase, what: str, source: Source, lies: tuple[str, ...] = ()) -> Point:
         if self.dead:
             raise CrashedError("this attempt is dead")
         if len(self.passed) >= self.limit:
             self.overrun = self.dead = True
             raise CrashedError("too many points")
-        point = Point(len(self.passed) + 1, self.attempt, phase, what, source)
+        point = Point(len(self.passed) + 1, self.attempt, phase, what, source, lies)
         mark = self._mark(point)
         self.note(point, mark)
         if self.listener is not None:
             self.listener(point, mark)
-        if point.number in self.armed:
-            _fire(self.armed[point.number], point)
+        return point
 
     def note(self, point: Point, mark: Any = None) -> None:
         """Take down a point that was passed, here or in a child process, and what it leads to."""
@@ -136,15 +204,17 @@ class Points:
         if point.phase == "after":
             self._note_applied(point, mark)
         kind = self.armed.get(point.number)
-        if kind is not None:
+        if kind is not None and point.allows(kind):
             self.fired[point.number] = kind
-            self.dead = kind in {"crash", "sigkill"}
+            name = kind.partition(" ")[0]
+            self.dead = name in _DEADLY
             self.faulty = self.faulty or not self.dead
+            self.comes_back = kind if name in COMES_BACK else ""
 
     def _note_applied(self, point: Point, mark: Any) -> None:
         if point.source == "effect":
             self.effects.append(Effect(point.what, point.attempt))
-        elif self.read_mark is not None or mark is not None:
+        elif point.source == "store" and (self.read_mark is not None or mark is not None):
             self.marks.append(mark)
 
     def _mark(self, point: Point) -> Any:
@@ -157,18 +227,18 @@ class Points:
         finally:
             self._blind = False
 
-
-def _fire(kind: CrashKind, point: Point) -> NoReturn:
-    match kind:
-        case "crash":
-            raise CrashedError(str(point))
-        case "sigkill":
-            os.kill(os.getpid(), signal.SIGKILL)
-            raise AssertionError  # pragma: no cover  nobody is left
-        case "reply_lost":
-            raise _api_server_error("no answer came (and the call was applied)")
-        case "refused":
-            raise _api_server_error("the call was refused", status_code=403)
+    def _fire(self, point: Point) -> NoReturn:
+        name, _, variant = self.fired[point.number].partition(" ")
+        match name:
+            case "sigkill":
+                os.kill(os.getpid(), signal.SIGKILL)
+            case "reply_lost":
+                raise _api_server_error("no answer came (and the call was applied)")
+            case "refused":
+                raise _api_server_error("the call was refused", status_code=403)
+            case "raises_after":
+                raise self.errors[variant]()  # noqa: RSE102  it is called to make the error
+        raise CrashedError(str(point))
 
 
 def _api_server_error(message: str, **detail: Any) -> Exception:

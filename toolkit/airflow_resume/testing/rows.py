@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -23,6 +24,11 @@ class Rows(dict[str, Row]):
     def values_by_key(self) -> dict[str, Any]:
         """What a reader would get now."""
         return {key: received(row.text) for key, row in self.items()}
+
+    def replace_by(self, rows: Mapping[str, Row]) -> None:
+        """Have these rows, and no others."""
+        self.clear()
+        self.update(rows)
 
     def collect(self, now: datetime) -> list[str]:
         """Delete what has expired, as `airflow state-store clean` does; the keys that went."""

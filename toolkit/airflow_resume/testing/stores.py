@@ -70,6 +70,14 @@ class _FakeStore(AccessorStandIn):
         """Let the next calls fail, as they do when the API server is away; None: it does not even answer."""
         self._counter.outage.calls, self._counter.outage.status = calls, status
 
+    def backup(self) -> Rows:
+        """A copy of the rows."""
+        return Rows(self.rows)
+
+    def restore(self, backup: Rows) -> None:
+        """Make the rows what they were."""
+        self.rows.replace_by(backup)
+
     def collect_garbage(self) -> list[str]:
         """Delete what has expired by the clock, as `airflow state-store clean` does; the keys that went."""
         return self.rows.collect(self.clock.now())
@@ -180,6 +188,14 @@ class FakeTaskStore(_FakeStore):
 
     def __repr__(self) -> str:
         return f"<FakeTaskStore {', '.join(self.rows) or 'empty'}>"
+
+    def recreate_runs(self) -> None:
+        """The Dag run is deleted and made again: its rows are gone."""
+        self.rows.replace_by({})
+
+    def clear_state(self) -> None:
+        """A person clears the state."""
+        self.rows.replace_by({})
 
     def set(self, key: str, value: JsonValue, *, retention: timedelta | None = None) -> None:
         """Keep a JSON value.

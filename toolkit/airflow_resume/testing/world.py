@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass, field
-from datetime import timedelta
-from typing import Literal, TypeAlias
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import Any, Literal, TypeAlias
 
 from airflow.sdk.definitions.asset import Asset, AssetUriRef
 
@@ -16,6 +16,8 @@ from airflow_resume.testing.events import AssetEvent
 from airflow_resume.testing.operations import Counter, Observer
 from airflow_resume.testing.rows import Rows
 from airflow_resume.testing.stores import AsyncFakeTaskStore, FakeAssetStore, FakeTaskStore
+
+A_MINUTE = timedelta(minutes=1)
 
 AirflowVersion: TypeAlias = Literal["3.3", "3.4"]
 
@@ -34,6 +36,10 @@ class InstanceRecord:
     """Of the task instance, as `ti.get_task_states` answers."""
     current: list[FakeTaskStore | FakeAssetStore] = field(default_factory=list)
     """The stores of the attempt that is known; those of every other one are replaced."""
+
+    def copy(self) -> InstanceRecord:
+        """What a backup has of it; which attempt is known is not in it."""
+        return replace(self, rows=Rows(self.rows), current=[])
 
     def start_attempt(self, *, retries: int) -> None:
         """Count another try, and forget the attempt that is known."""
@@ -58,6 +64,17 @@ class AssetRecord:
     active: bool = True
 
 
+@dataclass(frozen=True)
+class WorldBackup:
+    """What the database had."""
+
+    instances: dict[Instance, InstanceRecord]
+    clear_numbers: dict[tuple[str, str], int]
+    run_starts: dict[tuple[str, str], datetime]
+    assets: dict[str, AssetRecord]
+    events: list[AssetEvent]
+
+
 @dataclass
 class World:
     """One Airflow.
@@ -71,6 +88,8 @@ class World:
     instances: dict[Instance, InstanceRecord] = field(default_factory=lambda: defaultdict(InstanceRecord))
     clear_numbers: dict[tuple[str, str], int] = field(default_factory=lambda: defaultdict(int))
     """By Dag id and run id: how often any task of the run was cleared."""
+    run_starts: dict[tuple[str, str], datetime] = field(default_factory=dict)
+    """By Dag id and run id: when its first attempt began. It tells a run from one that was made again with its id."""
     assets: dict[str, AssetRecord] = field(default_factory=dict)
     """By name."""
     events: list[AssetEvent] = field(default_factory=list)
@@ -90,6 +109,57 @@ class World:
         for asset in assets:
             if isinstance(asset, Asset):
                 self.assets.setdefault(asset.name, AssetRecord(asset))
+
+    def start_attempt(self, instance: Instance, *, retries: int) -> None:
+        """A task instance is tried once more; with the first attempt of its run, the run begins."""
+        self.run_starts.setdefault(instance[:2], self.clock.now())
+        self.instances[instance].start_attempt(retries=retries)
+
+    def restart_run(self, run: tuple[str, str]) -> None:
+        """A task of a run that had finished is cleared: the run begins once more, a minute later."""
+        self.clock.advance(A_MINUTE)
+        self.run_starts[run] = self.clock.now()
+
+    def recreate_runs(self, *runs: tuple[str, str]) -> None:
+        """The runs (Dag id and run id; by default, all) are deleted and made again with their ids, a minute later.
+
+        Their task state is gone, try numbers begin at 1 again, nothing counts as cleared, and every attempt is
+        replaced. The state and events of assets stay.
+        """
+        self.clock.advance(A_MINUTE)
+        for instance in [each for each in self.instances if not runs or each[:2] in runs]:
+            self.instances.pop(instance).replace()
+        for run in runs or list(self.run_starts):
+            self.run_starts.pop(run, None)
+            self.clear_numbers.pop(run, None)
+
+    def clear_state(self) -> None:
+        """A person clears all task state; runs and attempts go on."""
+        for record in self.instances.values():
+            record.rows.clear()
+
+    def backup(self) -> WorldBackup:
+        """What the database has now."""
+        return WorldBackup(
+            instances={instance: record.copy() for instance, record in self.instances.items()},
+            clear_numbers=dict(self.clear_numbers),
+            run_starts=dict(self.run_starts),
+            assets={name: replace(record, rows=Rows(record.rows)) for name, record in self.assets.items()},
+            events=list(self.events),
+        )
+
+    def restore(self, backup: WorldBackup) -> None:
+        """Make the database what it was. Every attempt is replaced: those that began since are not known."""
+        for record in self.instances.values():
+            record.replace()
+        _replace_all(self.instances, {instance: record.copy() for instance, record in backup.instances.items()})
+        _replace_all(self.clear_numbers, backup.clear_numbers)
+        _replace_all(self.run_starts, backup.run_starts)
+        for name, asset in self.assets.items():
+            old = backup.assets.get(name)
+            asset.rows.replace_by(old.rows if old else {})
+            asset.active = old is None or old.active
+        self.events[:] = backup.events
 
     def replace_all(self, task: tuple[str, str, str]) -> None:
         """Forget the attempts of all instances of a mapped task, named by Dag id, run id and task id."""
@@ -125,3 +195,8 @@ class World:
         """Let time pass and run `airflow state-store clean`; the keys that it deleted."""
         self.clock.advance(after)
         return [key for record in self.instances.values() for key in record.rows.collect(self.clock.now())]
+
+
+def _replace_all(kept: dict[Any, Any], by: dict[Any, Any]) -> None:
+    kept.clear()
+    kept.update(by)
