@@ -96,6 +96,7 @@ class FakeJobs:
     Attributes:
         events: what was asked, in order.
         most_alive: the most jobs that were ever alive at once.
+        most_alive_in_a_life: the most that were submitted in one life of their Dag run and were alive at once.
         observer: told before and after each submit and cancel: the points of the crash explorer.
         liar: asked before each answer of `status`, `find` and `find_jobs` which of some lies to tell; None: none.
         life: of the Dag runs, see `FakeJob.life`.
@@ -117,6 +118,7 @@ class FakeJobs:
     jobs: list[FakeJob] = field(default_factory=list)
     events: list[JobEvent] = field(default_factory=list)
     most_alive: int = 0
+    most_alive_in_a_life: int = 0
 
     def __post_init__(self) -> None:
         self._failures: dict[str, deque[_Failure]] = defaultdict(deque)
@@ -268,7 +270,9 @@ class FakeJobs:
         number = len(self.jobs)
         script = self.scripts[min(number, len(self.scripts) - 1)]
         self.jobs.append(FakeJob(id=self.ids(number), token=token, states=list(script), life=self.life))
-        self.most_alive = max(self.most_alive, len(self.alive()))
+        alive = [job for job in self.jobs if job.is_alive]
+        self.most_alive = max(self.most_alive, len(alive))
+        self.most_alive_in_a_life = max(self.most_alive_in_a_life, sum(job.life == self.life for job in alive))
         return self.jobs[-1]
 
     def _is_of(self, job: FakeJob, slot: str) -> bool:
