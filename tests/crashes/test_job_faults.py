@@ -154,7 +154,7 @@ FAULTS = {
     "a job whose word is unheard of once": Fault(fault="wrong_once unheard_of", others=["crash"]),
     "an ended job that is active again once": Fault(fault="wrong_once active_again", others=["crash"]),
     "a living job that has failed once": Fault(fault="wrong_once failed", others=["crash"]),
-    "a Dag run that is made again": Fault(fault="recreated", others=["crash"], max_pairs=700),
+    "a Dag run that is made again": Fault(fault="recreated", others=["crash"], max_pairs=1_500),
     "state that is cleared by a person": Fault(fault="state_cleared", others=["crash"]),
     "a backup that is restored": Fault(fault="restored", others=["crash"]),
 }

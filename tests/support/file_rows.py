@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 
 from airflow_resume.testing.rows import Row, Rows
@@ -21,6 +22,10 @@ class FileRows(Rows):
 
     def __setitem__(self, key: str, row: Row) -> None:
         super().__setitem__(key, row)
+        self._path.write_text(json.dumps({key: row.text for key, row in self.items()}))
+
+    def replace_by(self, rows: Mapping[str, Row]) -> None:
+        super().replace_by(rows)
         self._path.write_text(json.dumps({key: row.text for key, row in self.items()}))
 
     def _texts(self) -> dict[str, Row]:

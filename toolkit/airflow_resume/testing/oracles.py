@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
+from airflow_resume.testing.errors import OracleBrokenError
 from airflow_resume.testing.outcome import Outcome
 
 Oracle: TypeAlias = "Callable[[Outcome[Any]], object]"
@@ -22,7 +23,16 @@ def each_effect_exactly_once(outcome: Outcome[Any]) -> None:
 
 
 def each_effect_at_least_once(outcome: Outcome[Any]) -> None:
-    """No effect was lost."""
+    """No effect was lost.
+
+    Raises:
+        OracleBrokenError: there is none that could be.
+    """
+    if not _wanted(outcome):
+        raise OracleBrokenError(
+            "The attempt registers no effect, so none can be lost.\nRegister what it does with world.effect; if it is"
+            " to do nothing, ask each_effect_at_most(1)."
+        )
     wanted, seen = _wanted(outcome), _seen(outcome)
     lost = {what: wanted[what] - seen[what] for what in wanted if seen[what] < wanted[what]}
     if lost:
@@ -48,7 +58,13 @@ def same_result(outcome: Outcome[Any]) -> None:
 
 
 def mark_never_decreases(outcome: Outcome[Any]) -> None:
-    """The mark that `CrashWorld.follow` reads never went back, and never got lost once it was there."""
+    """The mark that `CrashWorld.follow` reads never went back, and never got lost once it was there.
+
+    Raises:
+        OracleBrokenError: there is no such mark.
+    """
+    if outcome.world.points.read_mark is None:
+        raise OracleBrokenError("The world follows no mark.\nLet the function that makes it call world.follow.")
     latest: Any = None
     for mark in outcome.marks:
         if latest is not None and (mark is None or mark < latest):
