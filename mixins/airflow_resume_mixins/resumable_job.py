@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from functools import wraps
+from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from airflow.sdk import ResumableJobMixin as AirflowResumableJobMixin
@@ -18,8 +18,10 @@ from airflow.sdk.exceptions import TaskDeferralError, TaskDeferralTimeout
 from airflow_resume.jobs import JobRun, JobStatus, ResumeDecision, ResumePolicy
 from airflow_resume.jobs.protocol import classify_word
 from airflow_resume.jobs.record import KEY_PREFIX, JobRecord
+from airflow_resume.jobs.token import SubmissionToken
 from airflow_resume.store import MemoryStore, StateStore, task_store
 from airflow_resume.values import make_key
+from airflow_resume_mixins.job_link import JobLink
 
 if TYPE_CHECKING:
     from airflow.sdk.definitions.context import Context
@@ -38,19 +40,24 @@ class ResumableJobMixin(AirflowResumableJobMixin):
     - `get_job_result(external_id, context)`: what the task returns; by default the id.
     - `find_job(token, context) -> id | None`: looks a submission up by `self.submission_token`. With it, no crash
       leads to a second job.
+    - `find_jobs(slot, context) -> {token: id}`: all jobs whose token begins with `self.submission_slot`. With it
+      a job of this slot that no record tells of is found before another one is submitted. It serves as `find_job` too.
     - `submission_is_idempotent = True`: submitting the same token twice gives the same job. Likewise.
     - `cancel_job(external_id, context)`: ends a job that is not wanted any more, because the task was cleared, or
-      marked failed; see `ResumePolicy.cancel_on`.
+      marked failed; see `ResumePolicy.cancel_on`. Without it, an `on_kill` of the operator's own is called for that.
     - `classify_job_status(status) -> JobStatus`: when `is_job_active` and `is_job_succeeded` do not say enough.
     - `job_inputs(context) -> JsonValue`: what the job is made from, see `ResumePolicy.on_input_change`.
     - `poll_until_complete(external_id, context)`: a way of waiting of your own.
     - `job_trigger(external_id, context) -> BaseTrigger`: with it and `self.deferrable = True` the job is waited for in
       the triggerer; its event only says when to look, so any trigger that fires when the job has ended will do.
+    - `job_url(external_id) -> str | None`: the page of the job, shown as a link at the task in Airflow's UI.
     - `on_kill()`: called only when the job shall end with the task, see `ResumePolicy.cancel_on`, after `cancel_job`.
-    - `job_not_found`, `transient_errors`, `ambiguous_errors`: exception types, or a method that takes the exception,
-      see `airflow_resume.jobs.Jobs`.
+    - `job_not_found`, `transient_errors`, `refused_errors`, `ambiguous_errors`: exception types, or a method that takes
+      the exception, see `airflow_resume.jobs.Jobs`.
 
-    `self.submission_token`, `self.external_id` and `self.generation` are set before the hook that needs them.
+    `self.submission_token`, `self.submission_slot`, `self.external_id` and `self.generation` are set before the hook
+    that needs them. The token has 32 hexadecimal digits; `SubmissionToken(self.submission_token).of_length(64)` gives
+    another form of it, for an API that asks for more or fewer.
 
     Args:
         resume_policy: what to do where there is a choice.
@@ -64,6 +71,7 @@ class ResumableJobMixin(AirflowResumableJobMixin):
     """
 
     submission_token: str | None = None
+    submission_slot: str | None = None
     external_id: JsonValue = None
     generation: int | None = None
     _job_run: JobRun | None = None
@@ -77,6 +85,7 @@ class ResumableJobMixin(AirflowResumableJobMixin):
         submission_is_idempotent: bool
         job_not_found: ErrorMatch
         transient_errors: ErrorMatch
+        refused_errors: ErrorMatch
         ambiguous_errors: ErrorMatch
 
         # At run time they are filled in by __init_subclass__, and only where no other base has them.
@@ -89,6 +98,16 @@ class ResumableJobMixin(AirflowResumableJobMixin):
         if not isinstance(resume_policy, ResumePolicy | None):
             raise TypeError(f"resume_policy={resume_policy!r} must be a ResumePolicy")
         self.resume_policy = resume_policy or ResumePolicy()
+        if self.resume_policy.poll.timeout is not None and self._waits_by_itself and not hasattr(self, "job_trigger"):
+            raise ValueError(
+                f"poll.timeout={self.resume_policy.poll.timeout} cannot end the wait of {type(self).__name__}, which"
+                f" waits in its own poll_until_complete.\nTake execution_timeout= instead: the job is left alone then,"
+                f" and a retry reconnects to it."
+            )
+
+    @property
+    def _waits_by_itself(self) -> bool:
+        return type(self).poll_until_complete is not _leave_waiting_to_the_engine
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         """Fill in the hooks that nobody in the method resolution order has, and put `on_kill` under the policy."""
@@ -101,6 +120,7 @@ class ResumableJobMixin(AirflowResumableJobMixin):
                 f"{cls.__name__} must name ResumableJobMixin before {hiding.__name__}, whose on_kill would cancel the"
                 f" job on every deploy: class {cls.__name__}(ResumableJobMixin, {hiding.__name__})"
             )
+        _add_link(cls)
         for name, default in _DEFAULT_HOOKS.items():
             resolved = inspect.getattr_static(cls, name)
             if resolved is default or getattr(resolved, "__isabstractmethod__", False):
@@ -125,7 +145,7 @@ class ResumableJobMixin(AirflowResumableJobMixin):
             what `execute_resumable` raises.
         """
         self.log.info("The trigger fired: %r", event)
-        return self._begin(context, resumed=True).run()
+        return self._begin(context, defer=self._defer_to_trigger(context), resumed=True).run()
 
     def resume_decision(self, context: Context) -> ResumeDecision:
         """What `execute_resumable` would do next, for an operator that waits or defers in a way of its own.
@@ -188,7 +208,8 @@ class ResumableJobMixin(AirflowResumableJobMixin):
             context=context,
             store=task_store(context) if self.durable else self._forget(context),
             mirror_key=self.external_id_key,
-            notice=self._take_note,
+            operator=type(self).__name__,
+            notice=partial(self._take_note, context),
             defer=defer,
             resumed=resumed,
         )
@@ -215,13 +236,50 @@ class ResumableJobMixin(AirflowResumableJobMixin):
 
     def _forget(self, context: Context) -> StateStore:
         """Not durable: what an attempt with durable=True may have left must not come back later."""
-        if context.get("task_state_store") is not None:
+        if hasattr(context.get("task_state_store"), "delete"):  # a stand-in may have less
             task_store(context).delete(make_key(KEY_PREFIX, "job"))
             task_store(context).delete(self.external_id_key)
         return MemoryStore()
 
-    def _take_note(self, record: JobRecord) -> None:
-        self.submission_token, self.external_id, self.generation = record.token, record.id, record.generation
+    def _take_note(self, context: Context, record: JobRecord) -> None:
+        is_new = record.id is not None and record.id != self.external_id
+        token = SubmissionToken(record.token)
+        self.submission_token, self.submission_slot = token, token.slot
+        self.external_id, self.generation = record.id, record.generation
+        if is_new and hasattr(self, "job_url"):
+            self._show_link(context)
+
+    def _show_link(self, context: Context) -> None:
+        """Let Airflow's UI have the page of the job while it runs. A page is not worth an attempt."""
+        link = JobLink()
+        try:
+            if url := self.job_url(self.external_id):  # type: ignore[attr-defined]
+                context["ti"].xcom_push(key=link.xcom_key, value=url)
+        except Exception:
+            self.log.warning("The page of job %r cannot be shown", self.external_id, exc_info=True)
+
+    def _end_job_by_own_on_kill(self) -> None:
+        object.__setattr__(self, "_job_is_ending", True)
+        try:
+            self.on_kill()
+        finally:
+            object.__setattr__(self, "_job_is_ending", False)
+
+
+def _add_link(cls: type) -> None:
+    """Where the class has a `job_url`, put the link to it beside those that it has."""
+    links = inspect.getattr_static(cls, "operator_extra_links", ())
+    has_it = isinstance(links, (tuple, list)) and any(isinstance(link, JobLink) for link in links)
+    if not hasattr(cls, "job_url") or has_it or hasattr(links, "has_job_link"):
+        return
+    if isinstance(links, (tuple, list)):
+        cls.operator_extra_links = (*links, JobLink())  # type: ignore[attr-defined]
+        return
+
+    class LinksAndJob(property):
+        has_job_link = True
+
+    cls.operator_extra_links = LinksAndJob(lambda self: (*links.__get__(self, type(self)), JobLink()))  # type: ignore[attr-defined]
 
 
 def _under_the_policy(on_kill: Callable[[Any], None]) -> Callable[[Any], None]:
@@ -232,11 +290,7 @@ def _under_the_policy(on_kill: Callable[[Any], None]) -> Callable[[Any], None]:
         if self._job_is_ending:
             on_kill(self)
         elif self._ends_with_its_job():
-            object.__setattr__(self, "_job_is_ending", True)
-            try:
-                on_kill(self)
-            finally:
-                object.__setattr__(self, "_job_is_ending", False)
+            self._end_job_by_own_on_kill()
 
     guarded.is_under_the_policy = True  # type: ignore[attr-defined]
     return guarded
@@ -266,17 +320,29 @@ def _concrete(cls: type, name: str, default: Callable[..., Any]) -> Callable[...
     return default
 
 
+_ATTRIBUTES = (
+    "submission_is_idempotent",
+    "job_not_found",
+    "transient_errors",
+    "refused_errors",
+    "ambiguous_errors",
+)
+
+
 class OperatorJobs:
     """The hooks of an operator as the `Jobs` that the engine talks to. What the operator lacks, this lacks."""
 
     def __init__(self, operator: ResumableJobMixin, context: Context) -> None:
         self._operator = operator
         self._context = context
-        self.ends_by_on_kill = _has_own_on_kill(type(operator))
-        for ours, theirs in (("find", "find_job"), ("cancel", "cancel_job")):
+        self.waits = operator._waits_by_itself  # noqa: SLF001  the two are one
+        for ours, theirs in (("find", "find_job"), ("find_jobs", "find_jobs"), ("cancel", "cancel_job")):
             if (hook := getattr(operator, theirs, None)) is not None:
                 setattr(self, ours, lambda value, hook=hook: hook(value, self._context))
-        for name in ("submission_is_idempotent", "job_not_found", "transient_errors", "ambiguous_errors"):
+        self.cancels_by_on_kill = not hasattr(self, "cancel") and _has_own_on_kill(operator)
+        if self.cancels_by_on_kill:
+            self.cancel = lambda _external_id: operator._end_job_by_own_on_kill()  # noqa: SLF001
+        for name in _ATTRIBUTES:
             if (declared := getattr(operator, name, None)) is not None:
                 setattr(self, name, declared)
 
@@ -316,11 +382,11 @@ class OperatorJobs:
         return _classify_end(status)
 
 
-def _has_own_on_kill(kind: type) -> bool:
+def _has_own_on_kill(operator: ResumableJobMixin) -> bool:
     """Whether somebody else than Airflow and this module has written an `on_kill`."""
     return any(
         "on_kill" in vars(base) and base is not ResumableJobMixin and not base.__module__.startswith("airflow.sdk.")
-        for base in kind.__mro__
+        for base in type(operator).__mro__
     )
 
 

@@ -160,25 +160,8 @@ FAULTS = {
 }
 
 FINDS: Mapping[str, Mapping[str, set[str]]] = {
-    "a submit that raises after the job has begun": {
-        "look-up": {"two jobs alive"},
-        "tokens": {"two jobs alive"},
-        "neither": {"two jobs alive"},
-    },
-    "an index that misses a job once": {"look-up": {"two jobs alive"}},
-    "a job that is gone once": {
-        "look-up": {"two jobs alive"},
-        "tokens": {"two jobs alive"},
-        "neither": {"two jobs alive"},
-    },
-    "a living job that has failed once": {
-        "look-up": {"two jobs alive"},
-        "tokens": {"two jobs alive"},
-        "neither": {"two jobs alive"},
-    },
-    "a Dag run that is made again": {"look-up": {"a foreign result"}, "tokens": {"a foreign result"}},
-    "state that is cleared by a person": {"look-up": {"two jobs alive"}, "neither": {"two jobs alive"}},
-    "a backup that is restored": {"look-up": {"two jobs alive"}, "neither": {"two jobs alive"}},
+    "state that is cleared by a person": {"neither": {"two jobs alive"}},
+    "a backup that is restored": {"neither": {"two jobs alive"}},
 }
 """Take out what is withstood."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from airflow.sdk.exceptions import TaskDeferred
 
 from airflow_resume import ResumePolicy
 from airflow_resume.jobs import ending
+from airflow_resume.jobs.protocol import ENDED_SOMEHOW, WORDS
 from airflow_resume.testing import FakeJobs, task_context
 from airflow_resume.testing.jobs import UnknownJobError
 
@@ -22,7 +24,7 @@ class Client:
     """The job system that the page talks to."""
 
     def __init__(self) -> None:
-        self.jobs = FakeJobs(scripts=[["DONE"]])
+        self.jobs = FakeJobs(scripts=[["SUCCEEDED"]])
         self.find, self.cancel, self.status = self.jobs.find, self.jobs.cancel, self.jobs.status
 
     def submit(self, _what: str, *, token: str) -> Any:
@@ -32,12 +34,30 @@ class Client:
         return f"model-of-{external_id}"
 
 
+class AsyncClient:
+    """The same in coroutines."""
+
+    def __init__(self, jobs: FakeJobs) -> None:
+        self.jobs = jobs
+
+    async def submit(self, _what: str, *, token: str) -> Any:
+        return self.jobs.submit(token)
+
+    async def find(self, token: str) -> Any:
+        return self.jobs.find(token)
+
+    async def status(self, external_id: str) -> str:
+        return self.jobs.status(external_id)
+
+
 @pytest.fixture
 def page() -> dict[str, Any]:
     """The names that the snippets make, one after the other."""
+    client = Client()
     names: dict[str, Any] = {
         "__name__": "page",
-        "client": Client(),
+        "client": client,
+        "async_client": AsyncClient(client.jobs),
         "NotFound": UnknownJobError,
         "TrainTrigger": lambda external_id: f"trigger for {external_id}",
     }
@@ -63,12 +83,24 @@ def test_the_function_runs_two_jobs(page: dict[str, Any]) -> None:
     assert len(page["client"].jobs.jobs) == 2
 
 
+def test_the_coroutine_runs_one_job(page: dict[str, Any]) -> None:
+    with task_context():
+        assert asyncio.run(page["train_in_a_coroutine"].function()) == "job-0"
+
+
+def test_the_words_for_a_status_are_those_that_are_known() -> None:
+    table = PAGE.split("<!-- table: words -->")[1].split("\n\n")[0]
+    rows = {means: set(re.findall(r"`(\w+)`", words)) for words, means in re.findall(r"\| (.*`) \| (.*) \|", table)}
+    assert rows.pop("an error, until you say what it means") == ENDED_SOMEHOW
+    assert rows == {status.value: set(words.split()) for status, words in WORDS.items()}
+
+
 def test_the_policy_is_one(page: dict[str, Any]) -> None:
     assert isinstance(page["policy"], ResumePolicy)
 
 
 def test_the_deferrable_one_defers_while_its_job_runs(page: dict[str, Any]) -> None:
-    page["client"].jobs.scripts = [["RUNNING", "DONE"]]
+    page["client"].jobs.scripts = [["RUNNING", "SUCCEEDED"]]
     attempt = task_context()
     with pytest.raises(TaskDeferred) as raised:
         page["DeferrableTrain"](task_id="train").execute_resumable(attempt.context)

@@ -48,18 +48,35 @@ def test_an_attempt_submits_defers_and_returns_the_result_in_the_process_after()
         "resume_complete",
         timedelta(hours=1),
     )
+    jobs.jobs[0].states = ["SUCCEEDED"]
     assert train(jobs).resume_execution("resume_complete", {"event": "done"}, attempt.context) == {"job": "job-0"}  # type: ignore[arg-type]
     assert len(jobs.jobs) == 1
 
 
-def test_a_trigger_that_fires_early_costs_nothing_but_waiting_in_the_worker() -> None:
-    jobs, attempt = FakeJobs(scripts=[LONG]), task_context()
+def test_a_trigger_that_fires_early_is_warned_of_and_the_job_waited_for_in_the_triggerer_again(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    jobs, attempt = FakeJobs(scripts=[["RUNNING", "SUCCEEDED"]]), task_context()
     deferred(train(jobs), attempt.context)
+    with pytest.raises(TaskDeferred) as again:
+        train(jobs).resume_complete(attempt.context)  # type: ignore[arg-type]
+    assert (again.value.trigger, again.value.timeout) == ("trigger for job-0", timedelta(hours=1))
+    assert "The trigger fired, and job 'job-0' is still active" in caplog.text
     assert train(jobs).resume_complete(attempt.context) == {"job": "job-0"}  # type: ignore[arg-type]
 
 
+def test_a_trigger_that_always_fires_early_does_not_do_so_without_a_pause() -> None:
+    jobs, attempt = FakeJobs(scripts=[["RUNNING"]]), task_context()
+    policy = ResumePolicy(poll=PollPolicy(interval=timedelta(seconds=7), timeout=timedelta(hours=1)))
+    deferred(train(jobs, policy), attempt.context)
+    before = attempt.world.clock.now()
+    with pytest.raises(TaskDeferred):
+        train(jobs, policy).resume_complete(attempt.context)  # type: ignore[arg-type]
+    assert attempt.world.clock.now() - before == timedelta(seconds=7)
+
+
 def test_a_job_that_failed_meanwhile_fails_the_attempt_and_the_retry_submits_another() -> None:
-    jobs, attempt = FakeJobs(scripts=[["RUNNING", "FAILED"], ["SUCCEEDED"]]), task_context()
+    jobs, attempt = FakeJobs(scripts=[["FAILED"], ["RUNNING", "SUCCEEDED"]]), task_context()
     deferred(train(jobs), attempt.context)
     with pytest.raises(JobFailedError):
         train(jobs).resume_complete(attempt.context)  # type: ignore[arg-type]

@@ -30,7 +30,7 @@ class Client:
         return self.tokens.index(token) if token in self.tokens else None
 
     def status(self, _external_id: int) -> str:
-        return "DONE"
+        return "SUCCEEDED"
 
     def result(self, external_id: int) -> str:
         return f"model {external_id}"

@@ -1,6 +1,7 @@
 """Airflow tasks that resume instead of starting over.
 
-- `run_job`: submit one job to another system and wait for it (operators: `airflow_resume_mixins.ResumableJobMixin`).
+- `run_job`: submit one job to another system and wait for it (operators: `airflow_resume_mixins.ResumableJobMixin`;
+  coroutines: `arun_job`).
 - `checkpoint`: a loop over pages or batches that goes on where it was.
 - `watermark`: load what is new since the last run, and never skip a row.
 - `ResumeError`: what all errors of this package are.
@@ -15,17 +16,18 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from airflow_resume.errors import ResumeError
-    from airflow_resume.jobs import JobStatus, PollPolicy, ResumePolicy, run_job
+    from airflow_resume.jobs import JobStatus, PollPolicy, ResumePolicy, arun_job, run_job
     from airflow_resume.loops import checkpoint
     from airflow_resume.watermarks import watermark
 
-__all__ = ["JobStatus", "PollPolicy", "ResumeError", "ResumePolicy", "checkpoint", "run_job", "watermark"]
+__all__ = ["JobStatus", "PollPolicy", "ResumeError", "ResumePolicy", "arun_job", "checkpoint", "run_job", "watermark"]
 
 _HOMES = {
     "JobStatus": "jobs",
     "PollPolicy": "jobs",
     "ResumeError": "errors",
     "ResumePolicy": "jobs",
+    "arun_job": "jobs",
     "checkpoint": "loops",
     "run_job": "jobs",
     "watermark": "watermarks",

@@ -3,17 +3,22 @@
 State outlives retries, and in Airflow 3.3 it outlives a clear as well, so a record alone does not tell a retry
 ("go on") from a cleared task ("do it again"). The clear epoch does: `max_tries` never moves on a retry and moves on
 a clear; `clear_number` of the run moves on a clear of any task of the run.
+
+`max_tries` becomes the number of tries so far plus the task's retries. Where retries were edited down by as many, it
+stays the same number. Then the start of the Dag run tells, which moves when a task of a finished run is cleared; see
+`Attempt.cleared_since`.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from enum import Enum
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 from weakref import WeakKeyDictionary
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -24,6 +29,7 @@ if TYPE_CHECKING:
     from airflow.sdk.definitions.context import Context
 
 AnyContext: TypeAlias = "Context | Mapping[str, Any]"
+DefaultT = TypeVar("DefaultT", int, None)
 
 
 def utc_now() -> datetime:
@@ -43,16 +49,17 @@ class Cleared(Enum):
 class Epoch(BaseModel):
     """What moves when a task is cleared."""
 
-    model_config = ConfigDict(defer_build=True, frozen=True, extra="allow")
+    model_config = ConfigDict(defer_build=True, frozen=True, extra="allow", populate_by_name=True)
 
     max_tries: int = 0
     clear_number: int = 0
-
-    def cleared_since(self, earlier: Epoch) -> Cleared:
-        """Compare with the epoch that an earlier attempt saved."""
-        if self.max_tries != earlier.max_tries:
-            return Cleared.YES
-        return Cleared.NO if self.clear_number == earlier.clear_number else Cleared.PERHAPS
+    try_number: int | None = Field(default=None, validation_alias="try", serialization_alias="try")
+    """In which try this was so; None in records of version 0.1."""
+    run_started: str | None = None
+    """When the Dag run started. It stays while anything of the run is tried again, cleared or deferred; it moves when a
+    task of a run that had finished is cleared, and a run that is deleted and made again has another one. None where it
+    is not known.
+    """
 
 
 class Claim(BaseModel):
@@ -74,7 +81,10 @@ class Scope:
     map_index: int = -1
 
     def identity(self) -> list[str | int]:
-        """What makes the task instance unlike any other, as JSON."""
+        """What makes the task instance unlike any other of this deployment, as JSON.
+
+        A Dag run that is deleted and made again with its run id has the same.
+        """
         return [self.dag_id, self.run_id, self.task_id, self.map_index]
 
 
@@ -101,9 +111,41 @@ class Attempt:
     """Tags for metrics, as Airflow's own mixin has them."""
 
     @property
+    def has_identity(self) -> bool:
+        """Whether this is a task instance, and no script."""
+        return bool(self.scope.dag_id and self.scope.run_id and self.scope.task_id)
+
+    @property
     def is_last(self) -> bool:
         """Whether Airflow will not try again if this attempt fails."""
         return self.try_number > self.epoch.max_tries
+
+    def cleared_since(self, earlier: Epoch, earlier_try: int, *, ended: bool) -> Cleared:
+        """Compare with the epoch that an earlier attempt saved.
+
+        Args:
+            earlier: the epoch.
+            earlier_try: that claimed the record last, for an epoch that does not know its try.
+            ended: the work on record is done, so that there was hardly a reason for a mere retry.
+
+        `max_tries` that has moved says it. If it has not, some task of the run must have been cleared and this be a
+        later try. Then the start of the run says it: that moves when a task of a finished run is cleared, and of those
+        only the cleared ones run again. In a run that has not finished, `max_tries` may still be what a clear makes of
+        it (the tries until then, and the retries there are now). That is how a retry after an edit of `retries` and a
+        clear of another task looks too, so it counts only where the work is done.
+        """
+        since = earlier.try_number or earlier_try
+        if self.epoch.max_tries != earlier.max_tries:
+            return Cleared.YES
+        if self.epoch.clear_number == earlier.clear_number:
+            return Cleared.NO
+        run_had_finished = None not in (started := {self.epoch.run_started, earlier.run_started}) and len(started) > 1
+        could_be_made_by_a_clear = self.retries is not None and self.epoch.max_tries - self.retries in range(
+            since, self.try_number
+        )
+        is_later = self.try_number > since
+        was_this_task = is_later and (run_had_finished or (ended and could_be_made_by_a_clear))
+        return Cleared.YES if was_this_task else Cleared.PERHAPS
 
     def claim(self, now: datetime) -> Claim:
         """The claim of this attempt."""
@@ -155,29 +197,41 @@ def current_context() -> AnyContext:
     try:
         return get_current_context()
     except RuntimeError as error:
+        if "AIRFLOW_CTX_DAG_ID" in os.environ:  # Airflow hands it to the processes that a task starts
+            raise NoStateStoreError(
+                "This process was started by a task, as under @task.virtualenv or @task.external_python, and has no way"
+                " to Airflow's state.\nCall it from a plain @task, or pass `store=` with a store that outlives the"
+                " process, such as SqlStateStore."
+            ) from error
         raise NoStateStoreError from error
 
 
 def current_attempt(context: AnyContext) -> Attempt:
-    """The attempt that `context` belongs to. Keys that a context of a test leaves out get neutral values."""
+    """The attempt that `context` belongs to.
+
+    What a context of a test leaves out gets a neutral value, and so does what a mock answers: there only an int counts
+    as a number, and only a str as text.
+    """
     ti, dag_run = context.get("ti"), context.get("dag_run")
     if ti is None:
         return Attempt()
-    map_index = getattr(ti, "map_index", -1)
+    try_number = _number(ti, "try_number", 1)
     epoch = Epoch(
-        max_tries=getattr(ti, "max_tries", None) or 0,
-        clear_number=getattr(dag_run, "clear_number", None) or 0,
+        max_tries=_number(ti, "max_tries", 0),
+        clear_number=_number(dag_run, "clear_number", 0),
+        try_number=try_number,
+        run_started=_iso(getattr(dag_run, "start_date", None)),
     )
-    retries = getattr(getattr(ti, "task", None), "retries", None)
+    retries = _number(getattr(ti, "task", None), "retries", None)
     scope = Scope(
-        dag_id=ti.dag_id,
-        run_id=ti.run_id,
-        task_id=ti.task_id,
-        map_index=-1 if map_index is None else map_index,
+        dag_id=_text(ti, "dag_id"),
+        run_id=_text(ti, "run_id"),
+        task_id=_text(ti, "task_id"),
+        map_index=_number(ti, "map_index", -1),
     )
     return Attempt(
         scope=scope,
-        try_number=ti.try_number,
+        try_number=try_number,
         epoch=epoch,
         uncleared=epoch if retries is None else epoch.model_copy(update={"max_tries": retries}),
         retries=retries,
@@ -185,6 +239,21 @@ def current_attempt(context: AnyContext) -> Attempt:
         ask_state=partial(_state_in_airflow, ti, scope),
         stats_tags=_stats_tags(ti),
     )
+
+
+def _number(holder: object, name: str, otherwise: DefaultT) -> int | DefaultT:
+    value = getattr(holder, name, None)
+    return value if isinstance(value, int) and not isinstance(value, bool) else otherwise
+
+
+def _iso(moment: object) -> str | None:
+    """A time in UTC as text, the same for the same time in any zone."""
+    return moment.astimezone(timezone.utc).isoformat() if isinstance(moment, datetime) else None
+
+
+def _text(holder: object, name: str) -> str:
+    value = getattr(holder, name, None)
+    return value if isinstance(value, str) else ""
 
 
 def _state_in_airflow(ti: Any, scope: Scope) -> str | None:
@@ -200,10 +269,11 @@ def _state_in_airflow(ti: Any, scope: Scope) -> str | None:
         map_index=scope.map_index if mapped else None,
     )
     state = states.get(scope.run_id, {}).get(f"{scope.task_id}_{scope.map_index}" if mapped else scope.task_id)
-    return None if state is None else str(getattr(state, "value", state))
+    state = getattr(state, "value", state)
+    return state if isinstance(state, str) else None
 
 
 def _stats_tags(ti: Any) -> dict[str, str]:
     tags = {"operator": type(getattr(ti, "task", None)).__name__}
-    team: str | None = (getattr(ti, "stats_tags", None) or {}).get("team_name")
-    return tags if team is None else {**tags, "team_name": team}
+    team: object = (getattr(ti, "stats_tags", None) or {}).get("team_name")
+    return {**tags, "team_name": team} if isinstance(team, str) else tags

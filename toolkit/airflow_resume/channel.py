@@ -111,26 +111,49 @@ class ThreadChannel:
             self._calls.get()()
 
 
+class LoopChannel:
+    """Makes every call on an event loop, in the thread of it: for `dag.test()` of a task that is a coroutine."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+
+    def submit(self, call: Callable[[], T], /) -> Reply[T]:
+        """Have the call made when the loop comes to it; the caller must not be on the loop."""
+        reply: Reply[T] = Reply()
+        context = contextvars.copy_context()
+        self._loop.call_soon_threadsafe(reply.settle, lambda: context.run(call))
+        return reply
+
+
 _channels: dict[int, Channel] = {}
 """By process id: a forked child must not find its parent's."""
 
 
 def task_channel() -> Channel:
     """The channel of this process to Airflow's supervisor."""
-    if _in_process_supervisor():
+    if in_process_supervisor():
         return InlineChannel()
     # Of two threads that come first at once, both get the one that setdefault keeps.
     return _channels.get(os.getpid()) or _channels.setdefault(os.getpid(), ThreadChannel())
 
 
+def on_event_loop() -> bool:
+    """Whether the caller runs on an event loop, which a call that blocks would hold up."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
+
+
 async def off_the_loop(call: Callable[[], T]) -> T:
     """Make a call that uses the channel without holding up the event loop, which may be what the channel waits for."""
-    if _in_process_supervisor():
+    if in_process_supervisor():
         return call()
     return await asyncio.to_thread(call)
 
 
-def _in_process_supervisor() -> bool:
+def in_process_supervisor() -> bool:
     """Whether this is `dag.test()`, whose supervisor lives in the task's own process."""
     runner = sys.modules.get("airflow.sdk.execution_time.task_runner")
     comms = getattr(runner, "SUPERVISOR_COMMS", None)

@@ -99,6 +99,18 @@ class JobStatusUnknownError(JobError):
     """The job's status stayed unknown for too long. The job was left alone; a retry asks again."""
 
 
+class AmbiguousStatusError(JobStatusUnknownError):
+    """The job has ended, and the word for it does not say whether it succeeded. It was left alone."""
+
+
+class StrayJobError(JobError):
+    """Another job of the same slot is alive, and nothing was submitted beside it."""
+
+
+class EventLoopError(ResumeError, RuntimeError, AirflowFailException):
+    """`run_job` would hold up the event loop that it is called on."""
+
+
 class JobWaitTimeoutError(JobError):
     """Waiting took longer than `poll.timeout`. Unless `cancel_on` ends it the job lives on, and a retry reconnects."""
 

@@ -52,7 +52,7 @@ class Slot(Generic[RecordT]):
             WrongRecordError: the store answered with the record of another key.
         """
         stored = self.store.get(self.key)
-        return None if stored is None else self.decode(stored)
+        return self.decode(stored) if values.is_json(stored) and stored is not None else None
 
     def write(self, record: RecordT) -> None:
         """Write the record. It counts as saved when this returns, and not before.

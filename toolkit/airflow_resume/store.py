@@ -61,7 +61,11 @@ class AccessorStandIn:
     """Marks a stand-in for one of Airflow's accessors: it is wrapped as they are, and called in the caller's thread."""
 
     def sleep(self, seconds: float) -> None:
-        """Wait, in the time of the stand-in, before a call is repeated."""
+        """Wait, in the time of the stand-in, before a call is repeated or a question is asked again."""
+        raise NotImplementedError
+
+    def monotonic(self) -> float:
+        """Seconds that have passed, in the time of the stand-in."""
         raise NotImplementedError
 
 
@@ -153,7 +157,13 @@ def _wrapped(accessor: Any, *, refused: type[Exception]) -> StateStore:
     if isinstance(accessor, AccessorStandIn):
         options = _keep_for_ever(accessor)
         return AirflowStore(
-            accessor=accessor, refused=refused, options=options, find_channel=InlineChannel, sleep=accessor.sleep
+            accessor=accessor,
+            refused=refused,
+            options=options,
+            find_channel=InlineChannel,
+            sleep=accessor.sleep,
+            # Real time counts as well: whoever only asks and never sleeps must not wait for ever.
+            monotonic=lambda: accessor.monotonic() + time.monotonic(),
         )
     if not type(accessor).__module__.startswith("airflow.sdk."):
         return accessor  # type: ignore[no-any-return]
@@ -170,10 +180,6 @@ def _keep_for_ever(accessor: Any) -> Mapping[str, Any]:
 @cache
 def _knows_retention(kind: type[Any]) -> bool:
     return "retention" in inspect.signature(kind.set).parameters
-
-
-def _wait(seconds: float) -> None:
-    time.sleep(seconds)
 
 
 def _waited_long_enough(state: RetryCallState) -> bool:
@@ -219,7 +225,8 @@ class AirflowStore:
     refused: type[Exception]
     options: Mapping[str, Any]
     find_channel: Callable[[], Channel] = task_channel
-    sleep: Callable[[float], None] = _wait
+    sleep: Callable[[float], None] = time.sleep
+    monotonic: Callable[[], float] = time.monotonic
 
     @property
     def channel(self) -> Channel:

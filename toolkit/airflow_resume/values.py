@@ -15,6 +15,7 @@ import re
 from collections.abc import Callable, Mapping
 from datetime import date, datetime
 from decimal import Decimal
+from enum import Enum
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
@@ -207,23 +208,48 @@ def is_exact(value: object) -> bool:
     return value is None or type(value) in {bool, int, float, str, *_ENCODERS}
 
 
+def has_at_most(parts: int, value: object) -> bool:
+    """Whether a value has no more than so many parts, items and characters counted, and is not nested too deeply.
+
+    It stops counting there, so a huge or endless value costs no more.
+    """
+    left = parts
+    waiting = [(value, 0)]
+    while waiting:
+        item, depth = waiting.pop()
+        left -= len(item) if isinstance(item, (str, bytes)) else 1
+        if left < 0 or depth > MAX_DEPTH:
+            return False
+        if isinstance(item, (list, tuple, dict)):
+            if len(item) > left:
+                return False
+            inner = (*item.keys(), *item.values()) if isinstance(item, dict) else item
+            waiting += [(each, depth + 1) for each in inner]
+    return True
+
+
 def plain_id(value: object) -> JsonValue:
-    """An id of another system as plain JSON: a UUID becomes text, a tuple a list. Other values stay.
+    """An id of another system as plain JSON: a UUID becomes text, a tuple a list, a member of an enum its value.
 
     Raises:
         InvalidValueError: None, or not JSON.
     """
-    plain: Any = value
-    if isinstance(value, UUID):
-        plain = str(value)
-    elif isinstance(value, (tuple, list)):
-        plain = [plain_id(item) for item in value]
-    elif isinstance(value, dict):
-        plain = {key: item if item is None else plain_id(item) for key, item in value.items()}
-    elif isinstance(value, str):
-        plain = str(value)
+    plain = _plain(value)
     check(plain, at="the id")
     return plain  # type: ignore[no-any-return]
+
+
+def _plain(value: Any) -> Any:
+    """Lists and dicts may have None in them; what is no JSON stays, for `check` to refuse."""
+    if isinstance(value, Enum):
+        return _plain(value.value)
+    if isinstance(value, UUID):
+        return str(value)
+    if isinstance(value, (tuple, list)):
+        return [_plain(item) for item in value]
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    return str(value) if isinstance(value, str) else value
 
 
 # --- fingerprints ---------------------------------------------------------------------------------------------
@@ -240,3 +266,8 @@ def fingerprint(value: object, *, length: int = 12) -> str:
 def fingerprints(fields: Mapping[str, object]) -> dict[str, str]:
     """A short fingerprint of every field, so that a later difference can be named by its field."""
     return {name: fingerprint(value, length=8) for name, value in fields.items()}
+
+
+def is_json(value: object) -> bool:
+    """Whether a store can have answered this; a mock of one answers with a mock."""
+    return value is None or isinstance(value, (dict, list, str, int, float))

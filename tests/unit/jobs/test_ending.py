@@ -9,9 +9,10 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from airflow.sdk.exceptions import AirflowTaskTimeout
+from airflow.sdk.exceptions import AirflowRescheduleException, AirflowTaskTimeout
 
 from airflow_resume import PollPolicy, ResumePolicy, run_job
+from airflow_resume.attempt import utc_now
 from airflow_resume.channel import InlineChannel, ThreadChannel
 from airflow_resume.errors import JobFailedError, JobWaitTimeoutError, SupersededError, TaskStoppedError
 from airflow_resume.jobs import ending
@@ -203,9 +204,27 @@ def test_a_clear_that_is_treated_like_a_retry_leaves_the_job_to_the_next_attempt
     assert (jobs.calls("submit"), jobs.calls("cancel")) == (1, 0)
 
 
-def test_a_deploy_leaves_the_job_alone_and_the_attempt_may_still_return_its_result() -> None:
+def test_a_deploy_leaves_the_job_alone_and_the_task_comes_back_in_the_same_try() -> None:
     jobs, attempt = KilledJobs(scripts=LONG), task_context()
-    assert killed_while(jobs, attempt, lambda: None) == {"job": "job-0"}
+    with pytest.raises(AirflowRescheduleException) as raised:
+        killed_while(jobs, attempt, lambda: None)
+    assert raised.value.reschedule_date - utc_now() > timedelta(seconds=10)
+    assert run_job(jobs, context=attempt.retry().context, policy=FAST) == {"job": "job-0"}
+    assert (jobs.calls("cancel"), jobs.calls("submit")) == (0, 1)
+
+
+def test_a_deploy_in_the_middle_of_the_submit_gives_the_slot_back_with_the_id_saved() -> None:
+    jobs, attempt = KilledJobs(scripts=LONG, can_find=False), task_context()
+    jobs.during = "submit"
+    with pytest.raises(AirflowRescheduleException):
+        killed_while(jobs, attempt, lambda: None)
+    assert run_job(jobs, context=attempt.retry().context, policy=FAST) == {"job": "job-0"}
+
+
+def test_a_deploy_may_be_waited_through_and_the_attempt_may_still_return_its_result() -> None:
+    jobs, attempt = KilledJobs(scripts=LONG), task_context()
+    policy = ResumePolicy(on_shutdown="wait", poll=FAST.poll)
+    assert killed_while(jobs, attempt, lambda: None, policy) == {"job": "job-0"}
     assert jobs.calls("cancel") == 0
 
 
@@ -313,5 +332,6 @@ def test_the_own_on_kill_of_the_task_is_called_as_well() -> None:
     calls: list[str] = []
     jobs, attempt = KilledJobs(scripts=LONG), task_context()
     attempt.ti.task.on_kill = lambda: calls.append("own")
-    killed_while(jobs, attempt, lambda: None)
+    with pytest.raises(AirflowRescheduleException):
+        killed_while(jobs, attempt, lambda: None)
     assert calls == ["own"]

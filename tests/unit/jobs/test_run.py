@@ -263,30 +263,30 @@ def raised_from(error: Exception, cause: Exception) -> Exception:
     return error
 
 
-@pytest.mark.parametrize(
-    ("error", "lost"),
-    [
-        (ValueError("bad spec"), False),
-        (RefusedError(422), False),
-        (RefusedError(503), True),
-        (RefusedError(408), True),
-        (TimeoutError(), True),
-        (ConnectionResetError(), True),
-        (ConnectionRefusedError(), False),
-        (FileNotFoundError("spec.json"), False),
-        (subprocess.TimeoutExpired("spark-submit", 30), True),
-        (asyncio.TimeoutError(), True),
-        (httpx.ReadTimeout("slow"), True),
-        (httpx.ConnectError("refused"), False),
-        (urllib.error.HTTPError("http://x", 422, "no", Message(), None), False),
-        (urllib.error.HTTPError("http://x", 502, "no", Message(), None), True),
-        (raised_from(AirflowException("hook failed"), TimeoutError()), True),
-        (raised_from(AirflowException("hook failed"), RefusedError(422)), False),
-        (raised_from(AirflowException("hook failed"), ConnectionRefusedError()), False),
-        (AirflowException("bad spec"), False),
-    ],
-)
-def test_a_submit_that_raises_is_lost_only_if_it_may_have_created_a_job(error: Exception, lost: bool) -> None:  # noqa: FBT001
+REFUSALS = {
+    "HTTP 422": (RefusedError(422), False),
+    "HTTP 503": (RefusedError(503), True),
+    "HTTP 408": (RefusedError(408), True),
+    "HTTP 409": (RefusedError(409), True),
+    "HTTP 429": (RefusedError(429), True),
+    "a time-out": (TimeoutError(), True),
+    "a connection reset": (ConnectionResetError(), True),
+    "a connection refused": (ConnectionRefusedError(), False),
+    "a bug": (ValueError("bad spec"), True),
+    "a missing file": (FileNotFoundError("spec.json"), True),
+    "a process that took too long": (subprocess.TimeoutExpired("spark-submit", 30), True),
+    "asyncio": (asyncio.TimeoutError(), True),
+    "httpx, no answer": (httpx.ReadTimeout("slow"), True),
+    "urllib, HTTP 422": (urllib.error.HTTPError("http://x", 422, "no", Message(), None), False),
+    "urllib, HTTP 502": (urllib.error.HTTPError("http://x", 502, "no", Message(), None), True),
+    "a hook, a time-out": (raised_from(AirflowException("hook failed"), TimeoutError()), True),
+    "a hook, HTTP 422": (raised_from(AirflowException("hook failed"), RefusedError(422)), False),
+    "a hook, a connection refused": (raised_from(AirflowException("hook failed"), ConnectionRefusedError()), False),
+    "a hook's own": (AirflowException("bad spec"), True),
+}
+
+
+def failing_once(error: Exception, **declared: Any) -> PlainJobs:
     class Jobs(PlainJobs):
         errors = [error]  # noqa: RUF012
 
@@ -295,14 +295,49 @@ def test_a_submit_that_raises_is_lost_only_if_it_may_have_created_a_job(error: E
                 raise self.errors.pop()
             return super().submit(token)
 
-    world, jobs = World(), Jobs()
-    with pytest.raises(type(error)):
-        run(jobs, next_try(world))
-    if lost:
-        with pytest.raises(LostSubmissionError):
+    jobs = Jobs()
+    for name, value in declared.items():
+        setattr(jobs, name, value)
+    return jobs
+
+
+@pytest.mark.parametrize(("error", "lost"), REFUSALS.values(), ids=REFUSALS)
+def test_a_submit_that_raises_is_lost_unless_it_is_proven_that_no_job_was_created(error: Exception, lost: bool) -> None:  # noqa: FBT001
+    world, jobs = World(), failing_once(error)
+    if not lost:
+        with pytest.raises(type(error)):
             run(jobs, next_try(world))
-    else:
         assert run(jobs, next_try(world))["job"] == 0
+        return
+    with pytest.raises(LostSubmissionError, match="Nothing proves that it created no job") as raised:
+        run(jobs, next_try(world))
+    assert raised.value.__cause__ is error
+    assert repr(error) in str(raised.value)
+    assert kept(world)[KEY]["token"] in str(raised.value)
+    with pytest.raises(LostSubmissionError, match=rf"its submit raised {type(error).__name__}"):
+        run(jobs, next_try(world))
+
+
+def test_a_second_job_that_the_policy_accepts_costs_the_attempt_its_error_and_no_more() -> None:
+    world, jobs = World(), failing_once(ValueError("bad spec"))
+    policy = ResumePolicy(on_lost_submission="resubmit")
+    with pytest.raises(ValueError, match="bad spec"):
+        run(jobs, next_try(world), policy=policy)
+    assert run(jobs, next_try(world), policy=policy)["job"] == 0
+
+
+def test_an_author_may_name_the_errors_that_prove_that_no_job_was_created() -> None:
+    world, jobs = World(), failing_once(ValueError("bad spec"), refused_errors=ValueError)
+    with pytest.raises(ValueError, match="bad spec"):
+        run(jobs, next_try(world))
+    assert run(jobs, next_try(world))["job"] == 0
+
+
+def test_an_author_who_has_nothing_to_submit_skips_and_leaves_no_claim() -> None:
+    world, jobs = World(), failing_once(AirflowSkipException("nothing to do"))
+    with pytest.raises(AirflowSkipException):
+        run(jobs, next_try(world))
+    assert run(jobs, next_try(world))["job"] == 0
 
 
 def test_a_refused_second_submit_with_the_same_token_does_not_count_as_no_job() -> None:
@@ -400,7 +435,7 @@ def test_without_a_result_of_its_own_the_id_is_returned() -> None:
             return "app-1"
 
         def status(self, _external_id: str) -> str:
-            return "FINISHED"
+            return "SUCCESSFUL"
 
     assert run_job(Jobs(), store=MemoryStore()) == "app-1"
 
@@ -536,10 +571,20 @@ def test_the_history_is_bounded_and_the_record_small() -> None:
     assert len({line["token"] for line in record["history"]} | {record["token"]}) == 21
 
 
-def test_a_first_attempt_makes_four_store_calls() -> None:
-    """Read, intent, id, result."""
+def test_a_first_attempt_makes_five_store_calls() -> None:
+    """Read, intent, id, that it has succeeded, result."""
     context = task_context().context
     run(PlainJobs(), context)
+    store: FakeTaskStore = context["task_state_store"]
+    assert [operation.name for operation in store.log] == ["get", "set", "set", "set", "set"]
+
+
+def test_without_a_result_to_fetch_it_makes_four() -> None:
+    class NoResult(PlainJobs):
+        result = None  # type: ignore[assignment]
+
+    context = task_context().context
+    assert run(NoResult(), context) == 0
     store: FakeTaskStore = context["task_state_store"]
     assert [operation.name for operation in store.log] == ["get", "set", "set", "set"]
 
@@ -549,7 +594,7 @@ def test_every_decision_is_one_named_line(caplog: pytest.LogCaptureFixture) -> N
     with caplog.at_level(logging.INFO):
         run(jobs, next_try(world))
         run(jobs, next_try(world))
-    assert [line.split(" (")[0] for line in caplog.messages] == ["submit", "reconnect", "fetch result", "done"]
+    assert [line.split(" (")[0] for line in caplog.messages] == ["submit", "wait", "fetch result", "done"]
     assert "job 0" in caplog.messages[-1]
     assert "try 2" in caplog.messages[-1]
 
@@ -562,10 +607,10 @@ def test_deleting_the_key_and_clearing_starts_over_as_the_message_says() -> None
     with pytest.raises(CrashedError):
         run(jobs, next_try(world))
     second = task_context(world=world)
-    with pytest.raises(LostSubmissionError, match=rf"Try \d or one before it may have .* delete the key '{KEY}'"):
+    with pytest.raises(LostSubmissionError, match=rf"(?s)Try \d or one before it may have .* delete the key '{KEY}'"):
         run(jobs, second.context)
     cleared = second.clear()
-    with pytest.raises(LostSubmissionError, match=rf"Try \d or one before it may have .* delete the key '{KEY}'"):
+    with pytest.raises(LostSubmissionError, match=rf"(?s)Try \d or one before it may have .* delete the key '{KEY}'"):
         run(jobs, cleared.context)
     last = cleared.retry()
     last.task_store.delete(KEY)
@@ -581,16 +626,9 @@ def test_the_message_of_a_lost_submission_names_the_try_that_lost_it() -> None:
 
 
 def test_inputs_may_be_corrected_when_nothing_was_created() -> None:
-    class Strict(PlainJobs):
-        errors = [ValueError("bad spec")]  # noqa: RUF012
-
-        def submit(self, token: str | None = None, /) -> Any:
-            if self.errors:
-                raise self.errors.pop()
-            return super().submit(token)
-
-    world, jobs, policy = World(), Strict(), ResumePolicy(on_input_change="fail")
-    with pytest.raises(ValueError, match="bad spec"):
+    world, jobs = World(), failing_once(RefusedError(422))
+    policy = ResumePolicy(on_input_change="fail")
+    with pytest.raises(RefusedError):
         run(jobs, next_try(world), inputs=1, policy=policy)
     assert run(jobs, next_try(world), inputs=2, policy=policy)["job"] == 0
     assert [line["reason"] for line in kept(world)[KEY]["history"]] == ["nothing was created"]
@@ -758,20 +796,10 @@ def test_what_fetching_a_result_leaves_behind_is_left_in_every_attempt() -> None
     assert jobs.replayed == 2
 
 
-def test_an_empty_declaration_means_none() -> None:
-    class Sure(PlainJobs):
-        ambiguous_errors = ()
-        errors = [TimeoutError()]  # noqa: RUF012
-
-        def submit(self, token: str | None = None, /) -> Any:
-            if self.errors:
-                raise self.errors.pop()
-            return super().submit(token)
-
-    world, jobs = World(), Sure()
-    with pytest.raises(TimeoutError):
+def test_what_is_proof_elsewhere_may_be_declared_to_be_none() -> None:
+    world, jobs = World(), failing_once(RefusedError(422), ambiguous_errors=RefusedError)
+    with pytest.raises(LostSubmissionError):
         run(jobs, next_try(world))
-    assert run(jobs, next_try(world))["job"] == 0
 
 
 def test_a_name_used_twice_in_one_attempt_is_an_error_and_not_the_first_jobs_result() -> None:

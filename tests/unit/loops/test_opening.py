@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import pytest
 
-from airflow_resume.attempt import Cleared, Epoch
+from airflow_resume.attempt import Attempt, Cleared, Epoch
 from airflow_resume.loops.opening import (
     Definition,
     Left,
@@ -67,7 +67,10 @@ def test_every_decision_is_in_the_table() -> None:
 
 # --- the facts ------------------------------------------------------------------------------------------------
 
-BEFORE, CLEARED = Epoch(max_tries=3), Epoch(max_tries=4, clear_number=1)
+BEFORE = Epoch(max_tries=3)
+RETRIED, CLEARED = (
+    Attempt(try_number=2, epoch=epoch, retries=3) for epoch in (BEFORE, Epoch(max_tries=4, clear_number=1))
+)
 
 
 def record(**update: Any) -> LoopRecord:
@@ -80,18 +83,18 @@ def record(**update: Any) -> LoopRecord:
 
 def test_an_attempt_that_came_no_further_and_said_nothing_counts_as_a_stall() -> None:
     opened = record()
-    assert stalls_of(opened, BEFORE) == 2
+    assert stalls_of(opened, RETRIED) == 2
     assert stalls_of(opened, CLEARED) == 0
-    assert stalls_of(record(pos=6, n=6), BEFORE) == 0
-    assert stalls_of(record(at=opened.at.model_copy(update={"left": True})), BEFORE) == 0
+    assert stalls_of(record(pos=6, n=6), RETRIED) == 0
+    assert stalls_of(record(at=opened.at.model_copy(update={"left": True})), RETRIED) == 0
 
 
 def test_an_inner_loop_that_came_further_is_no_stall_of_the_outer_one() -> None:
-    assert stalls_of(record(inner={"i": Level(kind="batches", pos=1, n=1)}), BEFORE) == 0
+    assert stalls_of(record(inner={"i": Level(kind="batches", pos=1, n=1)}), RETRIED) == 0
 
 
 def test_the_changed_fields_are_named() -> None:
     other = Definition(kind="cursor_token", fp={"query": "b", "size": "c"})
-    facts = facts_of(record(), epoch=BEFORE, definition=other, changes=["the listing shrank"], now=NOW + HOUR)
+    facts = facts_of(record(), attempt=RETRIED, definition=other, changes=["the listing shrank"], now=NOW + HOUR)
     assert facts.changes == ["source", "query", "size", "the listing shrank"]
     assert (facts.same_kind, facts.age, facts.cleared) == (False, HOUR, NO)

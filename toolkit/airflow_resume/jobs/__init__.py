@@ -1,10 +1,12 @@
 """Resumable jobs: submit one job to another system, wait for it, return its result."""
 
+from airflow_resume.jobs.coroutine import arun_job
 from airflow_resume.jobs.decide import JobStatus, Step
 from airflow_resume.jobs.policy import PollPolicy, ResumePolicy
 from airflow_resume.jobs.protocol import Jobs, JobsWithResult
 from airflow_resume.jobs.run import JobRun, ResumeDecision
 from airflow_resume.jobs.taskflow import run_job
+from airflow_resume.jobs.token import SubmissionToken
 
 __all__ = [
     "JobRun",
@@ -15,5 +17,7 @@ __all__ = [
     "ResumeDecision",
     "ResumePolicy",
     "Step",
+    "SubmissionToken",
+    "arun_job",
     "run_job",
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from airflow_resume import errors
-from airflow_resume.jobs.decide import Step
+from airflow_resume.jobs.decide import Step, Stray
 from airflow_resume.jobs.record import JobRecord
 
 _ERRORS: dict[Step, tuple[type[errors.JobError], str]] = {
@@ -17,7 +17,7 @@ _ERRORS: dict[Step, tuple[type[errors.JobError], str]] = {
     Step.FAIL_STOPPED: (errors.TaskStoppedError, "ends with its task, which was ended from outside."),
     Step.FAIL_INPUTS: (
         errors.JobInputsChangedError,
-        "was submitted with other inputs, and the policy is on_input_change='fail'. To take the new, clear the task.",
+        "was submitted with other inputs, and the policy is on_input_change='fail'.\nTo take the new, clear the task.",
     ),
 }
 
@@ -31,10 +31,41 @@ def failure(step: Step, record: JobRecord, *, name: str, earlier_try: int) -> er
 
 
 def _lost(record: JobRecord, name: str, earlier_try: int) -> errors.LostSubmissionError:
+    failed = f" (its submit raised {record.error})" if record.error else ""
     return errors.LostSubmissionError(
-        f"Try {earlier_try} or one before it may have submitted a job of slot {name!r} and died before its id was"
-        f" saved. Look in the job system for a job with token {record.token}, or one started about then. If there is"
+        f"Try {earlier_try} or one before it may have submitted a job of slot {name!r}, with token {record.token}, and"
+        f" its id was never saved{failed}.\n{_what_to_do(record)}"
+    )
+
+
+def lost_by_error(record: JobRecord, error: Exception, *, name: str) -> errors.LostSubmissionError:
+    """The error of a submit that raised what proves nothing, where nobody can be asked for the job."""
+    return errors.LostSubmissionError(
+        f"The submit of slot {name!r}, with token {record.token}, raised {error!r}. Nothing proves that it created no"
+        f" job, and none can be looked up.\n{_what_to_do(record)} If {type(error).__name__} proves that there is no"
+        f" job, name it in `refused_errors`."
+    )
+
+
+def _what_to_do(record: JobRecord) -> str:
+    return (
+        f"Look in the job system for a job with token {record.token}, or one started about then. If there is"
         f" none, or you stopped it: delete the key {record.key!r} of the task's state in Airflow's UI and clear the"
         f" task. To close this window, give the job system a `find(token)` (an operator: `find_job(token, context)`),"
         f" or declare `submission_is_idempotent`; to accept a second job, on_lost_submission='resubmit'."
+    )
+
+
+def stray_found(external_id: object, token: str, *, name: str, stray: Stray) -> errors.StrayJobError:
+    """The error for a live job of the slot that is not on record, where nothing may be done about it."""
+    found = f"Job {external_id!r} of slot {name!r} (token {token}) is alive, and the record does not tell of it."
+    if stray is Stray.OURS:
+        return errors.StrayJobError(
+            f"{found} The policy is on_stray_job='fail', so nothing was submitted or cancelled.\nEnd the job, or take"
+            f" on_stray_job='resubmit' (end it first) or 'resume' (take it up)."
+        )
+    return errors.StrayJobError(
+        f"{found} This deployment has no name of its own, so the job may be that of another Airflow with the same Dag,"
+        f" run and task. Nothing was submitted or cancelled.\nGive each Airflow a name, [airflow_resume] deployment in"
+        f" its configuration (or AIRFLOW__AIRFLOW_RESUME__DEPLOYMENT); or end the job, if it is not wanted."
     )

@@ -16,6 +16,7 @@ from tenacity import Retrying, before_sleep_log, retry_if_exception, stop_after_
 from airflow_resume.errors import JobStatusUnknownError, JobWaitTimeoutError
 from airflow_resume.jobs.decide import JobStatus
 from airflow_resume.jobs.policy import PollPolicy, ResumePolicy
+from airflow_resume.store import AirflowStore, StateStore
 
 log = logging.getLogger(__name__)
 
@@ -30,6 +31,11 @@ class Clock:
     monotonic: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
     random: Callable[[], float] = random.random
+
+
+def clock_of(store: StateStore) -> Clock:
+    """With a stand-in for Airflow's store its time passes, and no real one."""
+    return Clock(monotonic=store.monotonic, sleep=store.sleep) if isinstance(store, AirflowStore) else Clock()
 
 
 def pauses(policy: PollPolicy, clock: Clock) -> Iterator[float]:
@@ -64,29 +70,73 @@ def _raise(error: Exception) -> NoReturn:
     raise error
 
 
+SLICE_SECONDS = 1.0
+"""A pause is slept in pieces no longer than this, so that an attempt that is told to leave does so soon."""
+
+REPORT_SECONDS = 300.0
+"""How often the log says that a job is still being waited for."""
+
+
+def _never() -> bool:
+    return False
+
+
+def nap(seconds: float, clock: Clock, leaving: Callable[[], bool] = _never) -> None:
+    """Sleep, but no longer than until `leaving` says so."""
+    while seconds > 0 and not leaving():
+        piece = min(seconds, SLICE_SECONDS)
+        clock.sleep(piece)
+        seconds -= piece
+
+
 def wait_for_end(
-    ask: Ask, *, is_transient: Callable[[BaseException], bool], policy: ResumePolicy, clock: Clock
+    ask: Ask,
+    *,
+    is_transient: Callable[[BaseException], bool],
+    policy: ResumePolicy,
+    clock: Clock,
+    leaving: Callable[[], bool] = _never,
+    report: Callable[[JobStatus], object] = lambda _status: None,
 ) -> JobStatus:
-    """Ask until the job has ended, and return how.
+    """Ask until the job has ended, and return how; or until `leaving` says so, and return how the job is then.
+
+    `report` is called every `REPORT_SECONDS` with the status.
 
     Raises:
         JobWaitTimeoutError: after `policy.poll.timeout`. The job lives on.
         JobStatusUnknownError: the status was UNKNOWN for `policy.unknown_timeout` on end.
     """
     ask_now = partial(ask_patiently, ask, is_transient, policy.poll, clock)
-    started = known = clock.monotonic()
+    started = reported = clock.monotonic()
+    unknown_since: float | None = None
     for pause in pauses(policy.poll, clock):
         status = ask_now()
-        if status.is_terminal:
+        if status.is_terminal or leaving():
             return status
         now = clock.monotonic()
-        known = known if status is JobStatus.UNKNOWN else now
-        if now - known >= policy.unknown_timeout.total_seconds():
+        unknown_since = None if status is not JobStatus.UNKNOWN else now if unknown_since is None else unknown_since
+        if unknown_since is not None and now - unknown_since >= policy.unknown_timeout.total_seconds():
             raise JobStatusUnknownError(
                 f"The status of the job has been unknown for {policy.unknown_timeout}. It was left alone, and no other"
-                f" was submitted; a retry asks again. If the system has a word of its own for a status, classify it."
+                f" was submitted; a retry asks again.\nIf the system has a word of its own for a status, classify it."
             )
         if policy.poll.timeout is not None and now - started >= policy.poll.timeout.total_seconds():
             raise JobWaitTimeoutError
-        clock.sleep(pause)
+        if now - reported >= REPORT_SECONDS:
+            reported = now
+            report(status)
+        nap(pause, clock, leaving)
+    raise AssertionError  # pragma: no cover  pauses() has no end
+
+
+def confirmed(
+    ask: Callable[[], T], *, doubted: Callable[[T], bool], seconds: float, policy: PollPolicy, clock: Clock
+) -> T:
+    """Ask again, at least once, for so long as the answer stays one that is doubted; return the last answer."""
+    until = clock.monotonic() + seconds
+    for pause in pauses(policy, clock):
+        nap(max(min(pause, seconds), seconds / 10), clock)
+        answer = ask()
+        if not doubted(answer) or clock.monotonic() >= until:
+            return answer
     raise AssertionError  # pragma: no cover  pauses() has no end

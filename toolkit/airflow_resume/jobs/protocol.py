@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from airflow_resume import values
+from airflow_resume.errors import AmbiguousStatusError
 from airflow_resume.jobs.decide import JobStatus
+from airflow_resume.jobs.token import SubmissionToken
 from airflow_resume.jobs.transport import (
     ErrorMatch,
     is_interruption,
@@ -13,7 +16,7 @@ from airflow_resume.jobs.transport import (
     is_passing,
     is_unknown_word,
     matches,
-    may_have_been_done,
+    was_refused,
 )
 
 if TYPE_CHECKING:
@@ -30,21 +33,25 @@ class Jobs(Protocol[IdT]):
 
     - `find(token) -> id | None`: looks a submission up. With it no crash leads to a second job. (An attempt that
       stalls for minutes right before its submit, and wakes when another has looked in vain, still may.)
-    - `submission_is_idempotent = True`: submitting a token twice gives the same job. With it, nothing does.
+    - `find_jobs(slot) -> {token: id}`: all jobs whose token begins with `slot` (see `SubmissionToken.slot`), those
+      that have ended included. With it a job of the slot that no record tells of is found before another is submitted.
+      It serves as `find` too, where there is none.
+    - `submission_is_idempotent = True`: submitting a token twice gives the same job. With it, no crash leads to a
+      second job either.
     - `cancel(id)`: asks for the end of a job; when it returns, the job may still be ending.
     - `wait(id)`: blocks until the job has ended, in a way of its own; the status is asked afterwards all the same.
     - `result(id)`: what `run_job` returns; without it the id is returned.
     - `classify(status) -> JobStatus`: for statuses in words of your own.
     - `replay(id)`: asked instead of the saved result when the job succeeded in an earlier attempt, for what
       fetching a result leaves behind besides it; should it raise, the saved result is returned.
-    - `job_not_found`, `transient_errors`, `ambiguous_errors`: exception types, or a predicate. A status question
-      that raises the first means GONE (default: HTTP 404 or 410, unless with a page for people, as of a proxy), one
-      that raises the second is asked again (default: a broken connection); a submit that raises the third may have
-      created the job all the same (default: time-outs, connections lost after sending, HTTP 5xx). Each also where
-      another error was raised from it.
+    - `job_not_found`, `transient_errors`, `refused_errors`, `ambiguous_errors`: exception types, or a predicate. A
+      status question that raises the first means GONE (default: HTTP 404 or 410, unless the body is HTML, as from a
+      proxy), one that raises the second is asked again (default: a broken connection). A submit that raises the third
+      has created nothing for certain (in any case: a refused connection, a name that is not resolved, and HTTP 4xx
+      except 408, 409, 423, 425 and 429); the fourth takes from these what is not certain after all.
     """
 
-    def submit(self, token: str, /) -> IdT:
+    def submit(self, token: SubmissionToken, /) -> IdT:
         """Start a job and return its id, any JSON value but None. Hand the token on if the system takes one."""
         ...
 
@@ -61,33 +68,47 @@ class JobsWithResult(Jobs[IdT], Protocol[IdT, ResultT_co]):
         ...
 
 
-_WORDS = {
+WORDS: Mapping[JobStatus, str] = {
     JobStatus.ACTIVE: "active accepted created initializing pending queued recovering restarting running scheduled "
     "starting submitted waiting",
     JobStatus.CANCELLING: "cancelling canceling stopping terminating",
-    JobStatus.SUCCEEDED: "succeeded success successful complete completed done finished ok",
+    JobStatus.SUCCEEDED: "succeeded success successful ok",
     JobStatus.FAILED: "failed failure error errored aborted cancelled canceled crashed dead "
     "internalerror killed timeout timedout",
     JobStatus.GONE: "gone notfound missing",
 }
-_STATUS_OF_WORD = {word: status for status, words in _WORDS.items() for word in words.split()}
+"""The usual words for a status, in lower case and without signs in between."""
+
+ENDED_SOMEHOW = frozenset({"complete", "completed", "done", "ended", "finished", "terminated"})
+"""Said of a job that has ended, by some systems only of successful ones and by others of failed ones too."""
+
+_STATUS_OF_WORD = {word: status for status, words in WORDS.items() for word in words.split()}
+
+
+def plain_word(status: object) -> str:
+    """A status as it stands in the lists of words."""
+    word = str(getattr(status, "value", status)).lower()
+    return word.replace("_", "").replace("-", "").replace(" ", "")
 
 
 def classify_word(status: object) -> JobStatus:
     """The status a usual word stands for, in any case and spelling; UNKNOWN for every other."""
-    word = str(getattr(status, "value", status)).lower().replace("_", "").replace("-", "").replace(" ", "")
-    return _STATUS_OF_WORD.get(word, JobStatus.UNKNOWN)
+    return _STATUS_OF_WORD.get(plain_word(status), JobStatus.UNKNOWN)
 
 
 class JobSystem:
     """Any `Jobs` object, with what it may leave out filled in."""
 
-    def __init__(self, jobs: Jobs[Any]) -> None:
+    def __init__(self, jobs: Jobs[Any], statuses: Mapping[str, JobStatus | str] | None = None) -> None:
         self._jobs = jobs
-        self.can_find = self._has("find")
+        self._statuses = {plain_word(word): JobStatus(status) for word, status in (statuses or {}).items()}
+        self.can_find_jobs = self._has("find_jobs")
+        self.can_find = self._has("find") or self.can_find_jobs
         self.can_cancel = self._has("cancel")
+        self.has_result = self._has("result")
         self.can_replay = self._has("replay")
-        self.ends_by_on_kill = bool(getattr(jobs, "ends_by_on_kill", False))
+        self.waits = bool(getattr(jobs, "waits", self._has("wait")))
+        self.cancels_by_on_kill = bool(getattr(jobs, "cancels_by_on_kill", False))
         self.is_idempotent = bool(getattr(jobs, "submission_is_idempotent", False))
 
     def _has(self, name: str) -> bool:
@@ -99,12 +120,33 @@ class JobSystem:
 
     def submit(self, token: str) -> Any:
         """Submit; the answer is what the job system gave, unchecked."""
-        return self._jobs.submit(token)
+        return self._jobs.submit(SubmissionToken(token))
 
     def find(self, token: str) -> JsonValue:
         """The id of the job with this token, or None."""
-        found = self._jobs.find(token)  # type: ignore[attr-defined]
+        if not self._has("find"):
+            return self.find_jobs(SubmissionToken(token).slot).get(token)
+        try:
+            found = self._jobs.find(SubmissionToken(token))  # type: ignore[attr-defined]
+        except Exception as error:
+            if self.is_not_found(error):  # a look-up by name is often a GET that answers so
+                return None
+            raise
         return None if found is None else values.plain_id(found)
+
+    def find_jobs(self, slot: str) -> dict[str, JsonValue]:
+        """The ids of all jobs of a slot, by token."""
+        found: Mapping[str, Any] = self._jobs.find_jobs(slot)  # type: ignore[attr-defined]
+        if not isinstance(found, Mapping):
+            raise TypeError(
+                f"find_jobs({slot!r}) returned {type(found).__name__}.\nReturn a dict of the ids of the jobs of this"
+                f" slot, by token."
+            )
+        return {str(token): values.plain_id(external_id) for token, external_id in found.items()}
+
+    def is_not_found(self, error: BaseException) -> bool:
+        """Whether the job system answered that it does not know the job."""
+        return matches(error, self._errors("job_not_found", is_not_found))
 
     def cancel(self, external_id: JsonValue) -> None:
         """Ask for the end of the job."""
@@ -117,7 +159,7 @@ class JobSystem:
 
     def result(self, external_id: JsonValue) -> Any:
         """What the job returned."""
-        return self._jobs.result(external_id) if self._has("result") else external_id  # type: ignore[attr-defined]
+        return self._jobs.result(external_id) if self.has_result else external_id  # type: ignore[attr-defined]
 
     def replay(self, external_id: JsonValue) -> Any:
         """What a job returned that succeeded in an earlier attempt."""
@@ -128,14 +170,27 @@ class JobSystem:
         try:
             said = self._jobs.status(external_id)
         except Exception as error:
-            if matches(error, self._errors("job_not_found", is_not_found)):
+            if self.is_not_found(error):
                 return JobStatus.GONE
             if is_unknown_word(error):
                 return JobStatus.UNKNOWN
             raise
+        return self._classified(said)
+
+    def _classified(self, said: Any) -> JobStatus:
         if isinstance(said, JobStatus):
             return said
-        return JobStatus(self._jobs.classify(said)) if self._has("classify") else classify_word(said)  # type: ignore[attr-defined]
+        if (status := self._statuses.get(plain_word(said))) is not None:
+            return status
+        if self._has("classify"):
+            return JobStatus(self._jobs.classify(said))  # type: ignore[attr-defined]
+        if plain_word(said) in ENDED_SOMEHOW:
+            raise AmbiguousStatusError(
+                f"The job says {said!r}, which some systems say of successful jobs only and others of failed ones too."
+                f" The job was left alone.\nIf it means success here, say so: run_job(..., statuses={{{str(said)!r}:"
+                f" 'succeeded'}}). If not, write `classify(status)`, or let `status` tell success from failure."
+            )
+        return classify_word(said)
 
     def is_transient(self, error: BaseException) -> bool:
         """Whether a status question that raised this is worth asking again."""
@@ -145,6 +200,8 @@ class JobSystem:
         """Whether the job system's own way of waiting raised this although nothing is known about the job."""
         return is_unknown_word(error) or matches(error, self._errors("transient_errors", is_interruption))
 
-    def is_ambiguous(self, error: BaseException) -> bool:
-        """Whether a submit that raised this may have created the job all the same."""
-        return matches(error, self._errors("ambiguous_errors", may_have_been_done))
+    def was_refused(self, error: BaseException) -> bool:
+        """Whether it is certain that a submit that raised this has created no job."""
+        if matches(error, self._errors("ambiguous_errors", ())):
+            return False
+        return was_refused(error) or matches(error, self._errors("refused_errors", ()))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from datetime import datetime
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 
@@ -10,13 +11,15 @@ from airflow_resume import values
 from airflow_resume.attempt import Attempt, Claim, Epoch
 from airflow_resume.errors import InvalidValueError
 from airflow_resume.jobs.decide import JobStatus, Phase
+from airflow_resume.jobs.token import submission_token
 from airflow_resume.record import Record
-
-if TYPE_CHECKING:
-    from datetime import datetime
 
 KEY_PREFIX = "resume.job"
 MAX_HISTORY = 20
+MAX_HISTORY_BYTES = 8_000
+"""Where long ids make the history larger, its oldest lines go."""
+MAX_ID_BYTES = 200
+"""A longer id is cut in the history, which is for people to read."""
 MAX_RESULT_BYTES = 4_000
 """A larger result is not kept in the record; the job system is asked for it again."""
 
@@ -31,7 +34,8 @@ class SavedResult(BaseModel):
     @classmethod
     def of(cls, result: object) -> SavedResult | None:
         """The result as it is kept; None when it is too large, or not of a kind that can be kept exactly."""
-        if not values.is_exact(result):
+        # Whatever is small has few parts; a large or endless one must not be walked through to its end.
+        if not values.has_at_most(MAX_RESULT_BYTES, result) or not values.is_exact(result):
             return None
         encoded = values.encode(result)
         try:
@@ -60,7 +64,10 @@ class Generation(BaseModel):
 
 
 class JobRecord(Record):
-    """The job of one slot, and the jobs before it (the newest `MAX_HISTORY`)."""
+    """The job of one slot, and the jobs before it (the newest `MAX_HISTORY`).
+
+    `stray`: it is not this run's, and only has to end. `error`: the kind of error that its submit raised.
+    """
 
     epoch: Epoch
     fingerprint: str | None = None
@@ -69,6 +76,9 @@ class JobRecord(Record):
     phase: Phase
     id: JsonValue = None
     status: JobStatus | None = None
+    submitted_at: datetime | None = None
+    stray: bool | None = None
+    error: str | None = None
     result: SavedResult | None = None
     claim: Claim
     history: tuple[Generation, ...] = ()
@@ -89,7 +99,7 @@ class JobRecord(Record):
         past = Generation(
             generation=self.generation,
             token=self.token,
-            id=self.id,
+            id=_shortened(self.id),
             status=None if self.status is None else self.status.value,
             try_number=self.claim.try_number,
             reason=reason,
@@ -101,7 +111,7 @@ class JobRecord(Record):
         return self.model_copy(
             update={
                 **{field: getattr(fresh, field) for field in JobRecord.model_fields},
-                "history": (*self.history, past)[-MAX_HISTORY:],
+                "history": _newest((*self.history, past)),
             }
         )
 
@@ -121,7 +131,14 @@ def first_generation(
     )
 
 
-def submission_token(attempt: Attempt, name: str, generation: int) -> str:
-    """A token that is the same in every attempt of one generation, and nowhere else. 32 hexadecimal digits."""
-    epoch = [attempt.epoch.max_tries, attempt.epoch.clear_number]
-    return values.fingerprint([*attempt.scope.identity(), name, epoch, generation], length=32)
+def _shortened(external_id: JsonValue) -> JsonValue:
+    text = values.dumps(external_id)
+    return external_id if len(text) <= MAX_ID_BYTES else f"{text[:MAX_ID_BYTES]}..."
+
+
+def _newest(history: tuple[Generation, ...]) -> tuple[Generation, ...]:
+    """As many lines as there is room for."""
+    kept = history[-MAX_HISTORY:]
+    while sum(len(line.model_dump_json()) for line in kept) > MAX_HISTORY_BYTES:
+        kept = kept[1:]
+    return kept

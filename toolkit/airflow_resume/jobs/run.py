@@ -3,26 +3,29 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from airflow.sdk.exceptions import AirflowFailException
+from airflow.sdk.exceptions import AirflowFailException, AirflowRescheduleException, AirflowSkipException
 
 from airflow_resume.attempt import AnyContext, Cleared, utc_now
+from airflow_resume.deployment import deployment
 from airflow_resume.errors import TaskStoppedError
-from airflow_resume.jobs.decide import Facts, JobStatus, Phase, Step, decide, is_unwanted
+from airflow_resume.jobs.decide import Facts, JobStatus, Phase, Step, Stray, decide, is_unwanted
 from airflow_resume.jobs.ending import Ending, ending_of_error, ending_of_kill, goes_with_it, learn_about_kill
-from airflow_resume.jobs.failure import failure
+from airflow_resume.jobs.failure import failure, lost_by_error, stray_found
 from airflow_resume.jobs.orphan import checked_id, see_to_orphan
 from airflow_resume.jobs.policy import ResumePolicy
-from airflow_resume.jobs.poll import Clock
+from airflow_resume.jobs.poll import Clock, clock_of, nap
 from airflow_resume.jobs.protocol import Jobs, JobSystem
 from airflow_resume.jobs.record import JobRecord, SavedResult
 from airflow_resume.jobs.slot import JobSlot
 from airflow_resume.jobs.telemetry import count, counters_of, decision_span
+from airflow_resume.jobs.token import token_is_derived
 from airflow_resume.jobs.watch import JobWatch
 from airflow_resume.store import StateStore, channel_of, open_task_store
 
@@ -31,8 +34,19 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_QUESTIONS = {Step.LOOK_UP, Step.ADOPT, Step.ASK_STATUS}
+_QUESTIONS = {Step.LOOK_UP, Step.ADOPT, Step.ASK_STATUS, Step.CONFIRM, Step.REVIVE}
 """Steps that only complete the facts, for the decision proper."""
+
+_TO_BE_WAITED_FOR = {Step.WAIT, Step.RECONNECT}
+_ENDED_WELL = {Step.RETURN_SAVED, Step.FETCH_RESULT}
+
+_TECHNICAL = {Step.ASK_STATUS, Step.LOOK_FOR_STRAYS, Step.SEND}
+"""Steps that are logged for those who look closely."""
+
+BACK_AFTER = timedelta(seconds=15)
+"""How long after a deploy the task comes back. The scheduler must have seen the end of the old process by then, or it
+counts it as a failure: with the date *now* 4 of 7 tasks did not come back in the same try.
+"""
 
 _FAILURES = {step for step in Step if step.value.startswith("fail")}
 
@@ -56,6 +70,13 @@ class ResumeDecision:
     token: str | None = None
 
 
+@dataclass(frozen=True)
+class _Fetched:
+    """A result, boxed, as it may be None."""
+
+    value: Any
+
+
 class JobRun:
     """One attempt at the job of one slot."""
 
@@ -72,25 +93,38 @@ class JobRun:
         notice: Callable[[JobRecord], object] = lambda _record: None,
         defer: Callable[[JsonValue], NoReturn] | None = None,
         resumed: bool = False,
-        clock: Clock = Clock(),  # noqa: B008  frozen
+        statuses: Mapping[str, JobStatus | str] | None = None,
+        clock: Clock | None = None,
+        cancels_in_handler: bool = True,
+        operator: str | None = None,
         now: Callable[[], datetime] = utc_now,
     ) -> None:
         self._store, self._attempt = open_task_store(context, store)
         self._slot = JobSlot(
             self._store, self._attempt, name=name, inputs=inputs, mirror_key=mirror_key, notice=notice, now=now
         )
-        self._system = JobSystem(jobs)
+        self._system = JobSystem(jobs, statuses)
         self._policy = policy
-        self._watch = JobWatch(self._system, self._slot, policy, clock)
+        self._clock = clock_of(self._store) if clock is None else clock
+        self._watch = JobWatch(self._system, self._slot, policy, self._clock, leaving=self._is_to_stop_waiting)
         self._defer = defer
         self._resumed = resumed
         self._stopped = False
+        self._stats_tags = {**self._attempt.stats_tags, **({} if operator is None else {"operator": operator})}
+        self._leaving = False
+        self._cancels_in_handler = cancels_in_handler
 
     def run(self) -> Any:
         """Take steps until one of them ends the attempt, and return the job's result."""
         with self._attempting():
-            step = self._until({Step.RETURN_SAVED, Step.FETCH_RESULT})
-            return self._saved_result() if step is Step.RETURN_SAVED else self._fetch_result()
+            step = self._first_step()
+            while True:
+                step = self._until(_ENDED_WELL, step)
+                if step is Step.RETURN_SAVED:
+                    return self._saved_result()
+                if (fetched := self._fetch_result()) is not None:
+                    return fetched.value
+                step = self._next_step()
 
     def decide(self) -> ResumeDecision:
         """What `run` would do next. It claims the record and asks the job system; it neither submits nor waits."""
@@ -105,9 +139,9 @@ class JobRun:
         It waits for one thing, the end of a job that is not wanted any more.
         """
         with self._attempting():
-            step = self._until({Step.RECONNECT, Step.RETURN_SAVED, Step.FETCH_RESULT})
+            step = self._until(_TO_BE_WAITED_FOR | _ENDED_WELL, self._first_step())
         self._attempt.give_back(self._slot.key)
-        return self._decision(step)
+        return self._decision(Step.RECONNECT if step in _TO_BE_WAITED_FOR else step)
 
     @contextmanager
     def _attempting(self) -> Iterator[None]:
@@ -115,7 +149,9 @@ class JobRun:
         with self._attempt.using(self._slot.key):
             try:
                 yield
-            except Exception as error:
+            except AirflowRescheduleException:  # the task comes back, in the same try
+                raise
+            except (Exception, SystemExit) as error:
                 self._failed(error)
                 raise
 
@@ -131,9 +167,8 @@ class JobRun:
             token=record.token,
         )
 
-    def _until(self, ends: set[Step]) -> Step:
-        """Take steps until one of these is due, and return it."""
-        step = self._first_step()
+    def _until(self, ends: set[Step], step: Step) -> Step:
+        """Take this step and those after it until one of `ends` is due, and return that."""
         while step not in ends:
             if step in _FAILURES:
                 self._fail(step)
@@ -143,7 +178,7 @@ class JobRun:
 
     def _first_step(self) -> Step:
         """The decision that the attempt begins with, told to whoever watches."""
-        with decision_span(self._slot.key, self._attempt.stats_tags) as span:
+        with decision_span(self._slot.key, self._stats_tags) as span:
             self._open()
             step = self._next_step()
             span.set_attribute("resumable.decision", step.value)
@@ -151,7 +186,7 @@ class JobRun:
                 span.set_attribute("resumable.external_id", str(self._slot.known.id))
                 span.set_attribute("resumable.prior_status", str(self._watch.status and self._watch.status.value))
         for counter in counters_of(step, had_job=self._slot.found_job):
-            count(counter, self._attempt.stats_tags)
+            count(counter, self._stats_tags)
         return step
 
     def _open(self) -> None:
@@ -169,56 +204,112 @@ class JobRun:
         return step
 
     def _take(self, step: Step) -> None:
-        match step:
-            case Step.LOOK_UP:
-                self._watch.look_up()
-            case Step.ADOPT:
-                self._save_id(self._watch.found)
-            case Step.ASK_STATUS:
-                self._watch.ask()
-            case Step.SUBMIT:
-                self._start_generation()
-                self._submit(first=True)
-            case Step.SUBMIT_AGAIN:
-                self._submit(first=False)
-            case Step.RECONNECT:
-                self._reconnect()
-            case Step.CANCEL:
-                self._watch.cancel()
-            case Step.WAIT_FOR_END:
-                self._watch.wait()
-            case _:
-                raise AssertionError(step)
+        take: dict[Step, Callable[[], object]] = {
+            Step.LOOK_UP: self._watch.look_up,
+            Step.ADOPT: partial(self._adopt, stray=False),
+            Step.ADOPT_STRAY: partial(self._adopt, stray=True),
+            Step.ASK_STATUS: self._ask,
+            Step.CONFIRM: self._watch.confirm,
+            Step.REVIVE: self._revive,
+            Step.SUBMIT: self._start_generation,
+            Step.LOOK_FOR_STRAYS: self._look_for_strays,
+            Step.SEND: self._submit,
+            Step.SUBMIT_AGAIN: self._submit,
+            Step.WAIT: partial(self._wait, Step.WAIT),
+            Step.RECONNECT: partial(self._wait, Step.RECONNECT),
+            Step.CANCEL: self._watch.cancel,
+            Step.WAIT_FOR_END: self._watch.wait,
+            Step.GIVE_BACK: self._give_back,
+        }
+        take[step]()
 
     def _facts(self) -> Facts:
         if (record := self._slot.record) is None:
-            return Facts(stopped=self._stopped)
+            return Facts(stopped=self._stopped, leaving=self._leaving)
         return Facts(
             phase=record.phase,
+            fresh=self._slot.fresh,
             has_id=record.id is not None,
             saved_success=record.status is JobStatus.SUCCEEDED,
             saved_result=record.result is not None,
             cleared=self._slot.cleared is Cleared.YES,
             inputs_changed=self._slot.inputs_changed,
+            is_stray=bool(record.stray),
             can_find=self._system.can_find,
+            can_find_strays=self._can_find_strays,
             can_cancel=self._system.can_cancel,
             is_idempotent=self._system.is_idempotent,
             lookup=self._watch.lookup,
+            stray=self._watch.stray,
             status=self._watch.status,
+            confirmed=self._watch.confirmed,
             own=self._watch.own,
             cancelled=self._watch.cancelled,
             stopped=self._stopped,
+            leaving=self._leaving,
         )
 
-    def _reconnect(self) -> None:
+    @property
+    def _can_find_strays(self) -> bool:
+        """By the slot, or, where an attempt that has lost its record comes to the same token again, by that."""
+        if not self._attempt.has_identity:
+            return False
+        return self._system.can_find_jobs or (
+            self._system.can_find and self._slot.blank and token_is_derived(self._attempt)
+        )
+
+    def _wait(self, step: Step) -> None:
         """Wait for a job that is wanted: in the triggerer, or here."""
+        if step is Step.RECONNECT and self._slot.cleared is Cleared.PERHAPS:
+            log.info(
+                "A task of this run was cleared since try %d. If it was this one, while it ran, then it could not"
+                " cancel its job, which is waited for instead.",
+                self._slot.earlier_try,
+            )
         self._watch.own = True
         if self._defer is not None:
-            self._defer(self._slot.known.id)
+            self._defer_again() if self._resumed else self._defer(self._slot.known.id)
         self._watch.wait_as_the_operator_does()
-        self._watch.wait()
+        if not self._watch.has_ended:
+            self._watch.wait()
+
+    def _defer_again(self) -> None:
+        """A trigger that fires early must not fire at once for ever."""
+        record, status = self._slot.known, self._watch.status
+        log.warning(
+            "The trigger fired, and job %r is still %s: it is waited for again", record.id, status and status.value
+        )
+        nap(self._policy.poll.interval.total_seconds(), self._clock, self._is_to_stop_waiting)
+        if self._defer is not None and not self._is_to_stop_waiting():
+            self._defer(record.id)
+
+    def _give_back(self) -> NoReturn:
+        """Leave the worker, and come back in the same try."""
+        if self._slot.fresh:
+            self._withdraw()
+        record = self._slot.record
+        log.info("The worker goes, and the task comes back for job %r in the same try", record and record.id)
+        raise AirflowRescheduleException(utc_now() + BACK_AFTER)  # type: ignore[no-untyped-call]
 
     # --- effects: saved before, saved after -------------------------------------------------------------------
+
+    def _ask(self) -> None:
+        if self._slot.known.phase is Phase.TERMINAL:
+            self._watch.ask_whether_it_has_ended()
+        else:
+            self._watch.ask()
+
+    def _revive(self) -> None:
+        """The record says that the job has failed, and the job system says otherwise."""
+        log.warning("Job %r was down as failed, and is %s", self._slot.known.id, self._watch.status)
+        self._slot.save(phase=Phase.SUBMITTED, status=self._watch.status)
+
+    def _look_for_strays(self) -> None:
+        attempt = self._attempt
+        was_there_before = attempt.try_number > 1 or attempt.epoch.max_tries != attempt.uncleared.max_tries
+        self._watch.look_for_strays(
+            deployment_is_known=deployment() is not None, again=self._slot.blank and was_there_before
+        )
 
     def _start_generation(self) -> None:
         self._slot.start_generation(reason="" if self._slot.record is None else self._reason())
@@ -226,33 +317,57 @@ class JobRun:
 
     def _reason(self) -> str:
         """Why another generation is due, for the history."""
+        if self._watch.stray is Stray.ENDED:
+            return "its job has ended, and the record of it was lost"
+        if self._slot.known.stray:
+            return "not a job of this run"
         if is_unwanted(self._facts(), self._policy):
             return "cleared or changed"
         return "ended without success" if self._slot.known.id is not None else "nothing was created"
 
-    def _submit(self, *, first: bool) -> None:
+    def _adopt(self, *, stray: bool) -> None:
+        if stray:
+            log.warning("Job %r of this slot is alive and not of this run: it has to end first", self._watch.found)
+        self._saving(lambda: self._slot.adopt(self._watch.found, self._watch.found_token, stray=stray))
+
+    def _submit(self) -> None:
+        self._slot.fresh = False
         try:
             answer = self._system.submit(self._slot.known.token)
         except Exception as error:
-            # A second submit with the same token may be refused just because the first one was not.
-            if first and not self._system.is_ambiguous(error):
-                self._withdraw(error)
+            self._see_to_failed_submit(error)
             raise
         self._watch.own = True  # it is this attempt's own job: how it ends is how the attempt ends
-        self._save_id(checked_id(self._system, self._slot.known.token, answer))
+        external_id = checked_id(self._system, self._slot.known.token, answer)
+        self._saving(lambda: self._slot.save_id(external_id), external_id)
         self._watch.learn(JobStatus.ACTIVE)
 
-    def _withdraw(self, error: Exception) -> None:
-        """The submit was refused, so there is no job; without this, a retry would have to suspect one."""
-        log.warning("Submitting the job of slot %r failed, and nothing was created: %r", self._slot.name, error)
+    def _see_to_failed_submit(self, error: Exception) -> None:
+        """An error is no proof that nothing was created. Where the next attempt can ask, it asks."""
+        if isinstance(error, AirflowSkipException):  # the author's own word that there is nothing to submit
+            self._withdraw()
+        elif self._system.can_find or self._system.is_idempotent:
+            return
+        elif self._system.was_refused(error):
+            log.warning("The submit of slot %r was refused, and created nothing: %r", self._slot.name, error)
+            self._withdraw()
+        else:
+            with suppress(Exception):  # the error itself is what matters, and is raised
+                self._slot.save(error=type(error).__name__)
+            if self._policy.on_lost_submission == "fail" and not isinstance(error, AirflowFailException):
+                raise lost_by_error(self._slot.known, error, name=self._slot.name) from error
+
+    def _withdraw(self) -> None:
+        """There is no job; without this, a retry would have to suspect one."""
+        self._slot.fresh = False
         self._slot.save(phase=Phase.TERMINAL)
 
-    def _save_id(self, external_id: JsonValue) -> None:
-        """Save the id. If that cannot be done, nobody may ever learn of the job, so see to it now."""
+    def _saving(self, save: Callable[[], None], external_id: JsonValue = None) -> None:
+        """Save the id. If that cannot be done, nobody may ever learn of a job just submitted, so see to it now."""
         try:
-            self._slot.save_id(external_id)
+            save()
         except Exception:
-            if see_to_orphan(self._system, self._slot.known.token, external_id):
+            if external_id is not None and see_to_orphan(self._system, self._slot.known.token, external_id):
                 # The store may take this one; then the next attempt sees it to its end, and need not suspect another.
                 with suppress(Exception):
                     self._slot.save(phase=Phase.SUBMITTED, id=external_id, status=JobStatus.CANCELLING)
@@ -260,6 +375,10 @@ class JobRun:
         self._slot.mirror()
 
     # --- ended before the job ---------------------------------------------------------------------------------
+
+    def _is_to_stop_waiting(self) -> bool:
+        """Whether there is something else to do: to leave, or to cancel what could not be cancelled before."""
+        return self._leaving or (self._stopped and self._system.can_cancel and not self._watch.cancelled)
 
     def killed(self) -> bool:
         """The process is being ended: learn why, and let the job go too if that is the policy. For `on_kill`.
@@ -272,13 +391,16 @@ class JobRun:
         facts = learn_about_kill(
             channel_of(self._store), ask_state=self._attempt.ask_state, sees_record=self._slot.is_visible
         )
-        return self._end(ending_of_kill(facts), final=self._attempt.is_last)
+        ending = ending_of_kill(facts)
+        goes = self._end(ending, final=self._attempt.is_last, killed=True)
+        self._leaving = ending is Ending.SHUTDOWN and not goes and self._policy.on_shutdown == "reschedule"
+        return goes
 
     def abandon(self) -> bool:
-        """Cancel the job, whatever the policy: nobody will ever come back for it. Returns True."""
+        """Cancel the job, whatever the policy: nobody will ever come back for it. For `on_kill`; returns True."""
         self._stopped = True
         if self._slot.holds_a_job:
-            self._cancel_for(Ending.UNKNOWN)
+            self._cancel_for(Ending.UNKNOWN, killed=True)
         return True
 
     def fail(self, error: BaseException) -> None:
@@ -287,27 +409,31 @@ class JobRun:
         self._failed(error)
 
     def _failed(self, error: BaseException) -> None:
-        self._end(ending_of_error(error), final=self._attempt.is_last or isinstance(error, AirflowFailException))
+        no_further_try = isinstance(error, (AirflowFailException, AirflowSkipException))
+        self._end(ending_of_error(error), final=self._attempt.is_last or no_further_try)
 
-    def _end(self, ending: Ending, *, final: bool) -> bool:
+    def _end(self, ending: Ending, *, final: bool, killed: bool = False) -> bool:
         """The attempt ends before its job does: the job lives on, or is cancelled. Returns which."""
         goes = goes_with_it(ending, self._policy, final=final)
         self._stopped = self._stopped or goes
         if self._slot.holds_a_job and goes:
-            self._cancel_for(ending)
+            self._cancel_for(ending, killed=killed)
         elif self._slot.holds_a_job and not self._watch.cancelled:
             record = self._slot.known
             log.info("The task ends (%s); job %r, token %s, is left alone", ending.value, record.id, record.token)
         return goes
 
-    def _cancel_for(self, ending: Ending) -> None:
+    def _cancel_for(self, ending: Ending, *, killed: bool) -> None:
         record = self._slot.known
         if record.id is None:
             log.error("The task ends (%s); a job with token %s may exist and live on", ending.value, record.token)
-        elif self._system.ends_by_on_kill and not self._system.can_cancel:
-            log.info("The task ends (%s), and the operator's own on_kill is to end its job %r", ending.value, record.id)
         elif not self._system.can_cancel:
             log.error("The task ends (%s); nothing can cancel its job %r, which lives on", ending.value, record.id)
+        elif killed and not self._cancels_in_handler:
+            log.info("The task ends (%s), and its job %r is about to be cancelled", ending.value, record.id)
+        elif killed and self._system.cancels_by_on_kill:
+            log.info("The task ends (%s), and the operator's own on_kill is to end its job %r", ending.value, record.id)
+            self._watch.cancelled = True
         elif not self._watch.cancelled:
             log.info("The task ends (%s), and its job %r is cancelled", ending.value, record.id)
             self._watch.cancelled = True
@@ -318,10 +444,35 @@ class JobRun:
 
     # --- endings ----------------------------------------------------------------------------------------------
 
-    def _fetch_result(self) -> Any:
-        result = self._system.result(self._slot.known.id)
-        self._slot.save(phase=Phase.TERMINAL, status=JobStatus.SUCCEEDED, result=SavedResult.of(result))
-        return result
+    def _fetch_result(self) -> _Fetched | None:
+        """What the job returned; None when the job system does not know it any more.
+
+        That it has succeeded is saved first, so that a result which cannot be fetched never leads to another job.
+        """
+        record = self._slot.known
+        is_saved = record.phase is Phase.TERMINAL and record.status is JobStatus.SUCCEEDED
+        if self._system.has_result and not is_saved:
+            self._slot.save(phase=Phase.TERMINAL, status=JobStatus.SUCCEEDED)
+        try:
+            result = self._watch.patiently(lambda: self._system.result(record.id))
+        except Exception as error:
+            if not self._system.is_not_found(error):
+                raise
+            log.warning("Job %r has succeeded, and its result is not there: %r", record.id, error)
+            self._watch.learn_that_it_is_gone()
+            return None
+        self._keep(result)
+        return _Fetched(result)
+
+    def _keep(self, result: Any) -> None:
+        saved = SavedResult.of(result) if self._policy.keep_result else None
+        if saved is None and self._policy.keep_result:
+            log.info(
+                "The result of job %r is too large, or no JSON: it is not kept, and fetched again if needed",
+                self._slot.known.id,
+            )
+        if saved is not None or self._slot.known.phase is not Phase.TERMINAL:
+            self._slot.save(phase=Phase.TERMINAL, status=JobStatus.SUCCEEDED, result=saved)
 
     def _saved_result(self) -> Any:
         if self._system.can_replay:
@@ -335,6 +486,10 @@ class JobRun:
         return None if saved is None else saved.decoded()
 
     def _fail(self, step: Step) -> NoReturn:
+        if self._slot.fresh:
+            self._withdraw()
+        if step is Step.FAIL_STRAY:
+            raise stray_found(self._watch.found, self._watch.found_token, name=self._slot.name, stray=self._watch.stray)
         if step in {Step.FAIL_JOB, Step.FAIL_JOB_FOR_GOOD}:
             self._slot.save(phase=Phase.TERMINAL)
         if step is Step.FAIL_JOB and self._watch.wait_error is not None:
@@ -346,7 +501,7 @@ class JobRun:
         ) from self._watch.wait_error
 
     def _say(self, step: Step) -> None:
-        level = logging.DEBUG if step is Step.ASK_STATUS else logging.INFO
+        level = logging.DEBUG if step in _TECHNICAL else logging.INFO
         record = self._slot.record
         if record is None:
             log.log(level, "%s (slot %r, first job, try %d)", step.value, self._slot.name, self._attempt.try_number)

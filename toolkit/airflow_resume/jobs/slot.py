@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from airflow_resume import values
@@ -37,6 +37,9 @@ class JobSlot:
         record: as this attempt knows it; what was learned and not saved yet is in it.
         earlier_try: that last claimed the record that was found.
         found_job: the record that was found had the id of a job.
+        cleared: whether the task was cleared since the job on record was submitted.
+        blank: no record was found, which proves nothing: it may have been cleared or restored away.
+        fresh: this attempt has claimed the generation and has not sent it yet.
     """
 
     def __init__(
@@ -62,6 +65,9 @@ class JobSlot:
         self.record: JobRecord | None = None
         self.earlier_try = 0
         self.found_job = False
+        self.blank = False
+        self.fresh = False
+        self.cleared = Cleared.NO
 
     @property
     def known(self) -> JobRecord:
@@ -69,11 +75,6 @@ class JobSlot:
         if self.record is None:
             raise AssertionError
         return self.record
-
-    @property
-    def cleared(self) -> Cleared:
-        """Whether the task was cleared since the job was submitted."""
-        return self._attempt.epoch.cleared_since(self.known.epoch)
 
     @property
     def inputs_changed(self) -> bool:
@@ -84,6 +85,8 @@ class JobSlot:
     def holds_a_job(self) -> bool:
         """Whether there may be a job that has not ended."""
         record = self.record
+        if self.fresh:
+            return False
         ended = record is None or (record.status is not None and record.status.is_terminal)
         return record is not None and record.phase is not Phase.TERMINAL and not ended
 
@@ -91,17 +94,14 @@ class JobSlot:
         """Read, and claim by a write: a refused one means that another attempt is running, and nothing was done."""
         record = self._read() or self._adopt_mirrored()
         if record is None:
+            self.blank = True
             return
         self.record, self.earlier_try = record, record.claim.try_number
         self.found_job = record.id is not None
+        ended = record.phase is Phase.TERMINAL
+        self.cleared = self._attempt.cleared_since(record.epoch, self.earlier_try, ended=ended)
         self.save(claim=self._attempt.claim(self._now()))
         self.mirror()
-        if self.cleared is Cleared.PERHAPS and record.phase is not Phase.TERMINAL:
-            log.info(
-                "A task of this run was cleared since try %d. If it was this one, while it ran, then it could not"
-                " cancel its job, which is taken up instead.",
-                self.earlier_try,
-            )
 
     def _read(self) -> JobRecord | None:
         try:
@@ -114,6 +114,8 @@ class JobSlot:
     def _adopt_mirrored(self) -> JobRecord | None:
         """The id that Airflow's own mixin saved, when the task was upgraded to ours between two attempts."""
         if self._mirror_key is None or (external_id := self._store.get(self._mirror_key)) is None:
+            return None
+        if not values.is_json(external_id):  # a mock
             return None
         log.info("Adopting the job %r that was saved under %r", external_id, self._mirror_key)
         # Nobody saved when that was; a task that was ever cleared since it was made must do its work again.
@@ -143,17 +145,30 @@ class JobSlot:
         Args:
             reason: why the job before is not wanted any more, for the history.
         """
+        self.fresh = False
         if self.record is None:
             self._write(self._first_record())
+            self.fresh = True
             return
         following = self.record.next_generation(
             self._attempt, name=self.name, now=self._now(), fingerprint=self._fingerprint, reason=reason
         )
         self._write(following)
+        self.fresh, self.cleared = True, Cleared.NO
 
     def save_id(self, external_id: JsonValue) -> None:
-        """The job was submitted, or found."""
-        self.save(phase=Phase.SUBMITTED, id=external_id)
+        """The job was submitted by this attempt."""
+        self.save(phase=Phase.SUBMITTED, id=external_id, submitted_at=self._now().replace(microsecond=0))
+
+    def adopt(self, external_id: JsonValue, token: str, *, stray: bool) -> None:
+        """The job was found."""
+        self.fresh = False
+        self.save(phase=Phase.SUBMITTED, id=external_id, token=token, stray=stray or None)
+
+    def age(self) -> timedelta | None:
+        """How long ago the job was submitted, to the second, as far as that is known."""
+        at = self.known.submitted_at
+        return None if at is None else self._now().replace(microsecond=0) - at
 
     def mirror(self) -> None:
         """Leave the id where Airflow's own mixin looks for it, so that a downgrade in mid-run finds the job."""

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from airflow.sdk.exceptions import AirflowTaskTimeout
 
 from airflow_resume.attempt import AnyContext
+from airflow_resume.channel import on_event_loop
+from airflow_resume.errors import EventLoopError
+from airflow_resume.jobs.decide import JobStatus
 from airflow_resume.jobs.policy import ResumePolicy
 from airflow_resume.jobs.protocol import Jobs, JobsWithResult
 from airflow_resume.jobs.run import JobRun
@@ -29,6 +32,7 @@ def run_job(
     name: str = ...,
     policy: ResumePolicy = ...,
     inputs: JsonValue = ...,
+    statuses: Mapping[str, JobStatus | str] | None = ...,
     context: AnyContext | None = ...,
     store: StateStore | None = ...,
 ) -> ResultT: ...
@@ -39,6 +43,7 @@ def run_job(
     name: str = ...,
     policy: ResumePolicy = ...,
     inputs: JsonValue = ...,
+    statuses: Mapping[str, JobStatus | str] | None = ...,
     context: AnyContext | None = ...,
     store: StateStore | None = ...,
 ) -> IdT: ...
@@ -48,6 +53,7 @@ def run_job(
     name: str = "job",
     policy: ResumePolicy = ResumePolicy(),  # noqa: B008  frozen
     inputs: JsonValue = None,
+    statuses: Mapping[str, JobStatus | str] | None = None,
     context: AnyContext | None = None,
     store: StateStore | None = None,
 ) -> object:
@@ -59,6 +65,8 @@ def run_job(
         policy: what to do where there is a choice.
         inputs: what the job is made from, as JSON. A later attempt with other inputs follows
             `policy.on_input_change`. Only a fingerprint is stored.
+        statuses: what words of the job system mean, such as `{"DONE": "succeeded"}`, where it differs from the usual or
+            the usual is not clear.
         context: of the task; by default that of the running one.
         store: used instead of the task's, for scripts and tests.
 
@@ -70,9 +78,15 @@ def run_job(
         LostSubmissionError: an earlier attempt may have left a job that cannot be found.
         SupersededError: another attempt has replaced this one.
         NoStateStoreError: no task is running, and no `store` was given.
+        EventLoopError: it was called on an event loop, which it would hold up: await `arun_job` there.
         (and the other `JobError`s, each saying what to do.)
     """
-    run = JobRun(jobs, name=name, policy=policy, inputs=inputs, context=context, store=store)
+    if on_event_loop():
+        raise EventLoopError(
+            "run_job was called on an event loop, which it would hold up until the job has ended.\nWrite: result ="
+            " await arun_job(...), with the same arguments."
+        )
+    run = JobRun(jobs, name=name, policy=policy, inputs=inputs, statuses=statuses, context=context, store=store)
     with cancelled_on_kill(run, context):
         return run.run()
 

@@ -1,6 +1,16 @@
-"""Telling a broken connection from an answer.
+"""Telling a broken connection, an answer and a refusal apart, by the error that a request has raised.
 
-Hooks wrap errors in errors of their own, so everything here looks at the error and at what it was raised from.
+Hooks wrap errors in errors of their own, so everything here looks at the error and at what lies beneath it:
+
+- `__cause__`, and an exception that the error holds (`reason`, `args[0]`, ...), as HTTP clients hand them on;
+- `__context__` only where the error is plainly a wrapper: one of Airflow's, raised without `from` by the very function
+  that had caught the other, as `HttpHook.check_response` does. Any other context is what happened *before*: a
+  connection that is lost while the 404 of another request is being handled is a lost connection.
+
+The outermost error that tells something counts. So a transport error hides the HTTP status of whatever it was raised
+from, and of two statuses the outer one is the answer. A group of errors tells what every one of its errors tells.
+
+Types are known by name, so that no HTTP library needs to be installed, let alone imported.
 """
 
 from __future__ import annotations
@@ -10,6 +20,8 @@ import concurrent.futures
 import enum
 import subprocess
 from collections.abc import Callable, Iterator
+from contextlib import suppress
+from http import HTTPStatus
 from typing import Any, TypeAlias
 
 ErrorMatch: TypeAlias = "type[BaseException] | tuple[type[BaseException], ...] | Callable[[BaseException], bool]"
@@ -18,34 +30,76 @@ ErrorMatch: TypeAlias = "type[BaseException] | tuple[type[BaseException], ...] |
 _REQUEST_TIMEOUT, _TOO_MANY_REQUESTS, _SERVER_ERRORS = 408, 429, 500
 _NOT_FOUND = {404, 410}
 _HTTP_ERRORS = range(400, 600)
+_REFUSALS = set(range(400, 500)) - {
+    _REQUEST_TIMEOUT,
+    409,  # a job with this name, or another request in the way: it may be the one that an earlier try created
+    423,
+    425,
+    _TOO_MANY_REQUESTS,
+    499,  # the request was given up half-way; also what google.api_core makes of a cancelled call
+}
+"""The request was understood and declined, so it has created nothing."""
 
 _TIME_OUTS = (TimeoutError, asyncio.TimeoutError, concurrent.futures.TimeoutError, subprocess.TimeoutExpired)
 
-# By name, so that no HTTP library needs to be installed, let alone imported.
-_NEVER_ARRIVED = {
-    "httpx.ConnectError",
+# A connect time-out is among them: whether the TCP or the TLS handshake took too long, the request was not sent.
+_NEVER_SENT = {
+    "builtins.ConnectionRefusedError",
+    "socket.gaierror",
     "httpx.ConnectTimeout",
+    "httpcore.ConnectTimeout",
     "requests.exceptions.ConnectTimeout",
     "urllib3.exceptions.ConnectTimeoutError",
     "urllib3.exceptions.NewConnectionError",
-    "aiohttp.client_exceptions.ClientConnectorError",
+    "aiohttp.client_exceptions.ConnectionTimeoutError",
+    "aiohttp.client_exceptions.ClientConnectorDNSError",
+    "azure.core.exceptions.ServiceRequestTimeoutError",
     "botocore.exceptions.ConnectTimeoutError",
     "botocore.exceptions.EndpointConnectionError",
-    "socket.gaierror",
-    "builtins.ConnectionRefusedError",
+}
+# Raised for a refused connection, and for a TLS handshake that failed, or a proxy that did: what lies beneath tells.
+_PERHAPS_NEVER_SENT = {
+    "httpx.ConnectError",
+    "httpcore.ConnectError",
+    "requests.exceptions.ConnectionError",
+    "urllib3.exceptions.MaxRetryError",
+    "urllib3.exceptions.ProxyError",
+    "aiohttp.client_exceptions.ClientConnectorError",
+    "azure.core.exceptions.ServiceRequestError",
+    "google.auth.exceptions.TransportError",
 }
 _TRANSPORT_ERRORS = {
+    *_NEVER_SENT,
+    *_PERHAPS_NEVER_SENT,
     "httpx.TransportError",
     "http.client.HTTPException",
-    "requests.exceptions.ConnectionError",
+    "requests.exceptions.ChunkedEncodingError",
     "requests.exceptions.Timeout",
     "urllib3.exceptions.HTTPError",
     "aiohttp.client_exceptions.ClientError",
+    "azure.core.exceptions.ServiceResponseError",
+    "azure.core.exceptions.IncompleteReadError",
     "botocore.exceptions.HTTPClientError",
     "google.api_core.exceptions.RetryError",
     "grpc.RpcError",
+    "ssl.SSLError",
     "builtins.ConnectionError",
 }
+# Only the last of several tries is seen, and an earlier one may have been carried out.
+_SEVERAL_TRIES = {"tenacity.RetryError", "google.api_core.exceptions.RetryError"}
+
+_STATUS_OF_GRPC = {
+    "INVALID_ARGUMENT": 400,
+    "FAILED_PRECONDITION": 400,
+    "OUT_OF_RANGE": 400,
+    "UNAUTHENTICATED": 401,
+    "PERMISSION_DENIED": 403,
+    "NOT_FOUND": 404,
+    "ALREADY_EXISTS": 409,
+    "ABORTED": 409,
+    "RESOURCE_EXHAUSTED": _TOO_MANY_REQUESTS,
+}
+"""Of the codes that a service gives by itself; the others may come from anywhere on the way."""
 
 
 def matches(error: BaseException, match: ErrorMatch) -> bool:
@@ -55,38 +109,75 @@ def matches(error: BaseException, match: ErrorMatch) -> bool:
     return match(error)
 
 
-def may_have_been_done(error: BaseException) -> bool:
-    """Whether the request behind this error may have been carried out: a time-out, a lost connection, HTTP 5xx.
+def was_refused(error: BaseException) -> bool:
+    """Whether the error is proof that the request behind it has created nothing.
 
-    A request that never arrived (a refused connection) was not, and neither was one that was answered with HTTP 4xx.
+    Proof is a request that was not sent (a refused connection, a host name that was not resolved, a connect time-out),
+    and one that was answered with HTTP 4xx, but for 408, 409, 423, 425, 429 and 499. Everything else is none: also an
+    error of a question (GET, HEAD), as what was asked about may have been created before; the last error of several
+    tries; and a gRPC call that found nobody, because a server may report the like of its own calls in the same words.
+
+    A client that tries again by itself and hides its earlier errors (botocore, urllib3 when told to repeat a POST)
+    cannot be seen through.
     """
-    chain = list(_chain(error))
-    status = _http_status(chain)
-    if status is not None:
-        return status >= _SERVER_ERRORS or status == _REQUEST_TIMEOUT
-    if any(_is_named(each, _NEVER_ARRIVED) for each in chain):
+    return all(_is_proof(path) for path in _paths(error))
+
+
+def _is_proof(path: list[BaseException]) -> bool:
+    if any(_is_question(each) or _is_named(each, _SEVERAL_TRIES) for each in path):
         return False
-    return any(isinstance(each, _TIME_OUTS) or _is_named(each, _TRANSPORT_ERRORS) for each in chain)
+    for each in path:
+        status = _http_status(each)
+        if status is not None:
+            return status in _REFUSALS and not _was_tried_before(each)
+        if _is_named(each, _NEVER_SENT):
+            return True
+        if _is_trouble(each) and not _is_named(each, _PERHAPS_NEVER_SENT):
+            return False
+    return False
+
+
+def _is_question(error: BaseException) -> bool:
+    """Whether the request behind an error only asked; not every client says."""
+    requests = [
+        _attribute(error, "request"),  # requests, httpx
+        _attribute(_attribute(error, "response"), "request"),
+        _attribute(error, "request_info"),  # aiohttp
+    ]
+    return any(_attribute(request, "method") in ("GET", "HEAD", "OPTIONS") for request in requests)
+
+
+def _was_tried_before(error: BaseException) -> bool:
+    """Whether botocore says that this was not its first try."""
+    response = _attribute(error, "response")
+    metadata = response.get("ResponseMetadata") if isinstance(response, dict) else None
+    return isinstance(metadata, dict) and bool(metadata.get("RetryAttempts"))
 
 
 def is_passing(error: BaseException) -> bool:
     """Whether the same question may be answered in a moment: trouble with the connection, HTTP 5xx or 429."""
-    chain = list(_chain(error))
-    status = _http_status(chain)
-    if status is not None:
-        return status >= _SERVER_ERRORS or status in {_REQUEST_TIMEOUT, _TOO_MANY_REQUESTS}
-    return any(
-        isinstance(each, (OSError, *_TIME_OUTS)) or _is_named(each, _TRANSPORT_ERRORS | _NEVER_ARRIVED)
-        for each in chain
-    )
+    return all(_passes(path) for path in _paths(error))
+
+
+def _passes(path: list[BaseException]) -> bool:
+    if (answer := _answer(path)) is not None:
+        return _is_passing_status(answer[1])
+    return any(isinstance(each, OSError) or _is_trouble(each) for each in path)
 
 
 def is_interruption(error: BaseException) -> bool:
     """Whether this was trouble on the way to the job system, and not a time-out or a file error of the caller's own."""
-    chain = list(_chain(error))
-    if _http_status(chain) is not None:
-        return is_passing(error)
-    return any(_is_named(each, _TRANSPORT_ERRORS | _NEVER_ARRIVED) for each in chain)
+    return all(_interrupts(path) for path in _paths(error))
+
+
+def _interrupts(path: list[BaseException]) -> bool:
+    if (answer := _answer(path)) is not None:
+        return _is_passing_status(answer[1])
+    return any(_is_named(each, _TRANSPORT_ERRORS) for each in path)
+
+
+def _is_passing_status(status: int) -> bool:
+    return status >= _SERVER_ERRORS or status in {_REQUEST_TIMEOUT, _TOO_MANY_REQUESTS}
 
 
 def is_not_found(error: BaseException) -> bool:
@@ -94,19 +185,21 @@ def is_not_found(error: BaseException) -> bool:
 
     A proxy whose service is away answers 404 as well, but with a page for people; that says nothing about a job.
     """
-    chain = list(_chain(error))
-    return _http_status(chain) in _NOT_FOUND and not any(map(_is_page, chain))
+    answers = [_answer(path) for path in _paths(error)]
+    return all(answer is not None and answer[1] in _NOT_FOUND and not _is_page(answer[0]) for answer in answers)
 
 
 def _is_page(error: BaseException) -> bool:
-    headers: Any = getattr(getattr(error, "response", error), "headers", None)
-    content_type = headers.get("Content-Type") if hasattr(headers, "get") else None
-    return str(content_type).startswith("text/")
+    response = _attribute(error, "response")  # one of requests is falsy when it is an error
+    headers: Any = _attribute(error if response is None else response, "headers")
+    if not callable(_attribute(headers, "get")):
+        return False
+    return str(headers.get("Content-Type") or headers.get("content-type")).startswith("text/")
 
 
 def is_unknown_word(error: BaseException) -> bool:
     """Whether an enum of the client was asked for a member that it does not have: a status it has not heard of."""
-    return any(isinstance(each, ValueError) and _was_raised_by_enum(each) for each in _chain(error))
+    return any(isinstance(each, ValueError) and _was_raised_by_enum(each) for path in _paths(error) for each in path)
 
 
 def _was_raised_by_enum(error: BaseException) -> bool:
@@ -116,29 +209,88 @@ def _was_raised_by_enum(error: BaseException) -> bool:
     return trace is not None and trace.tb_frame.f_globals.get("__name__") == enum.__name__
 
 
-def _chain(error: BaseException) -> Iterator[BaseException]:
-    seen: set[int] = set()
+def _paths(error: BaseException, seen: frozenset[int] = frozenset()) -> Iterator[list[BaseException]]:
+    """The errors from the outermost to the innermost; in a group that is one path for each of its errors."""
+    path: list[BaseException] = []
     each: BaseException | None = error
     while each is not None and id(each) not in seen:
-        seen.add(id(each))
-        yield each
-        each = each.__cause__ or (None if each.__suppress_context__ else each.__context__)
+        path.append(each)
+        seen |= {id(each)}
+        if members := [member for member in _members(each) if id(member) not in seen]:
+            for member in members:
+                yield from ([*path, *rest] for rest in _paths(member, seen))
+            return
+        each = _beneath(each)
+    yield path
 
 
-def _http_status(chain: list[BaseException]) -> int | None:
-    """The HTTP status that the outermost error with one carries; clients keep it in several places."""
-    for error in chain:
-        response = getattr(error, "response", None)
-        if isinstance(response, dict):  # botocore
-            response = response.get("ResponseMetadata", {})
-            candidates = [response.get("HTTPStatusCode")]
-        else:
-            candidates = [getattr(response, "status_code", None), getattr(response, "status", None)]
-        candidates += [getattr(error, name, None) for name in ("status_code", "code", "status")]
-        for status in candidates:
-            if isinstance(status, int) and status in _HTTP_ERRORS and not _is_airflows_own(error):
-                return int(status)
+def _members(error: BaseException) -> tuple[BaseException, ...]:
+    is_group = any(base.__name__ == "BaseExceptionGroup" for base in type(error).__mro__)
+    return error.exceptions if is_group else ()  # type: ignore[attr-defined]
+
+
+def _beneath(error: BaseException) -> BaseException | None:
+    """What the error was raised from, or holds; see the head of this module."""
+    held = [_attribute(error, name) for name in ("reason", "original_error", "inner_exception", "os_error")]
+    for inner in (error.__cause__, *held, *error.args[:1]):
+        if isinstance(inner, BaseException):
+            return inner
+    return error.__context__ if _wraps_its_context(error) else None
+
+
+def _wraps_its_context(error: BaseException) -> bool:
+    """Whether the function that raised this error of Airflow's is the one that had caught the other."""
+    context = error.__context__
+    if context is None or error.__suppress_context__ or not _is_airflows_own(error):
+        return False
+    caught, raised = context.__traceback__, error.__traceback__
+    while raised is not None and raised.tb_next is not None:
+        raised = raised.tb_next
+    return caught is not None and raised is not None and caught.tb_frame is raised.tb_frame
+
+
+def _answer(path: list[BaseException]) -> tuple[BaseException, int] | None:
+    """The outermost error that carries an HTTP status, and the status; None where it was trouble on the way."""
+    for each in path:
+        if (status := _http_status(each)) is not None:
+            return each, status
+        if _is_trouble(each):
+            return None
     return None
+
+
+def _http_status(error: BaseException) -> int | None:
+    """The HTTP status that an error carries; clients keep it in several places, and others keep other things there."""
+    if _is_airflows_own(error) or not isinstance(error, Exception):  # as SystemExit, whose code is not HTTP's
+        return None
+    return next((int(status) for status in _candidates(error) if _is_http_error(status)), None)
+
+
+def _candidates(error: BaseException) -> Iterator[Any]:
+    """What may be a status. The last ones are only asked for if need be, as reading them may warn."""
+    response = _attribute(error, "response")
+    if isinstance(response, dict):  # botocore
+        metadata = response.get("ResponseMetadata")
+        yield metadata.get("HTTPStatusCode") if isinstance(metadata, dict) else None
+    for holder, names in ((response, ("status_code", "status")), (error, ("status_code", "status", "code"))):
+        for name in names:
+            yield _attribute(holder, name)
+    if _is_named(error, {"grpc.RpcError"}):
+        with suppress(Exception):
+            yield _STATUS_OF_GRPC.get(error.code().name)  # type: ignore[attr-defined]
+
+
+def _is_http_error(status: object) -> bool:
+    """No bool, no text, and no enum of a client's own."""
+    return type(status) in {int, HTTPStatus} and status in _HTTP_ERRORS
+
+
+def _attribute(holder: object, name: str) -> Any:
+    """An attribute, or None; a property of somebody else's error may raise whatever it likes."""
+    try:
+        return getattr(holder, name, None)
+    except Exception:  # noqa: BLE001
+        return None
 
 
 def _is_airflows_own(error: BaseException) -> bool:
@@ -146,6 +298,10 @@ def _is_airflows_own(error: BaseException) -> bool:
     return "airflow" in type(error).__module__.split(".") or any(
         base.__name__ == "AirflowException" for base in type(error).__mro__
     )
+
+
+def _is_trouble(error: BaseException) -> bool:
+    return isinstance(error, _TIME_OUTS) or _is_named(error, _TRANSPORT_ERRORS)
 
 
 def _is_named(error: BaseException, names: set[str]) -> bool:

@@ -9,7 +9,7 @@ from enum import Enum
 from typing import Literal
 
 from airflow_resume.arguments import check_choice
-from airflow_resume.attempt import Cleared, Epoch
+from airflow_resume.attempt import Attempt, Cleared
 from airflow_resume.errors import LoopError, SourceChangedError, StalledError, TokenExpiredError
 from airflow_resume.loops.record import Level, LoopRecord
 from airflow_resume.loops.source import OnExpired
@@ -135,25 +135,30 @@ class Definition:
         return [name for name in names if self.fp.get(name) != level.fp.get(name)]
 
 
-def stalls_of(record: LoopRecord, epoch: Epoch) -> int:
+def cleared_of(record: LoopRecord, attempt: Attempt) -> Cleared:
+    """Whether the task was cleared since the loop was last opened."""
+    return attempt.cleared_since(record.at.epoch, record.at.try_number, ended=record.done)
+
+
+def stalls_of(record: LoopRecord, attempt: Attempt) -> int:
     """How many attempts in a row died at the saved position; a clear is somebody's wish to try again."""
-    came_further, cleared = record.where() != record.at.where, epoch.cleared_since(record.at.epoch) is Cleared.YES
+    came_further, cleared = record.where() != record.at.where, cleared_of(record, attempt) is Cleared.YES
     if came_further or cleared or record.at.left:
         return 0
     return record.at.stalls + 1
 
 
 def facts_of(
-    record: LoopRecord, *, epoch: Epoch, definition: Definition, changes: Sequence[str], now: datetime
+    record: LoopRecord, *, attempt: Attempt, definition: Definition, changes: Sequence[str], now: datetime
 ) -> Left:
     """The facts about the outermost loop."""
     level = inner_facts_of(record, definition=definition, changes=changes)
     return Left(
-        cleared=epoch.cleared_since(record.at.epoch),
+        cleared=cleared_of(record, attempt),
         same_kind=level.same_kind,
         changes=level.changes,
         age=now - record.ts,
-        stalls=stalls_of(record, epoch),
+        stalls=stalls_of(record, attempt),
         done=level.done,
     )
 

@@ -142,7 +142,7 @@ def _left(
     if isinstance(found, _UNREADABLE):
         return "unreadable"
     changes = plan.source.changes(found.pos) if found.kind == plan.source.kind else ()
-    return facts_of(found, epoch=attempt.epoch, definition=plan.definition, changes=changes, now=plan.now())
+    return facts_of(found, attempt=attempt, definition=plan.definition, changes=changes, now=plan.now())
 
 
 def _claimed(found: LoopRecord | None, opening: Opening, plan: Plan[Any], attempt: Attempt) -> LoopRecord:
@@ -153,7 +153,7 @@ def _claimed(found: LoopRecord | None, opening: Opening, plan: Plan[Any], attemp
         nothing = started_over(plan.source.first())
         record = LoopRecord(key=plan.key, kind=definition.kind, at=at, t0=now, ts=now, **nothing)
     elif opening.keeps_position:
-        at = at.model_copy(update={"opens": found.at.opens + 1, "stalls": stalls_of(found, attempt.epoch)})
+        at = at.model_copy(update={"opens": found.at.opens + 1, "stalls": stalls_of(found, attempt)})
         record = found
     else:
         at = at.model_copy(update={"opens": found.at.opens + 1})

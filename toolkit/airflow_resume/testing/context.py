@@ -179,7 +179,12 @@ class TaskAttempt:
     def _dag_run(self) -> SimpleNamespace:
         clear_number = self.world.clear_numbers[self._task.run]
         return SimpleNamespace(
-            dag_id=self._task.dag_id, run_id=self._task.run_id, clear_number=clear_number, conf={}, logical_date=None
+            dag_id=self._task.dag_id,
+            run_id=self._task.run_id,
+            clear_number=clear_number,
+            conf={},
+            logical_date=None,
+            start_date=self.world.run_starts.get(self._task.run),
         )
 
     def _task_instance(self) -> FakeTaskInstance:

@@ -66,6 +66,10 @@ class _FakeStore(AccessorStandIn):
         """How whoever repeats a call waits: the clock moves on, and no time is lost."""
         self.clock.sleep(seconds)
 
+    def monotonic(self) -> float:
+        """The seconds that have passed on the clock."""
+        return self.clock.monotonic()
+
     def outage(self, calls: int, *, status: int | None = 503) -> None:
         """Let the next calls fail, as they do when the API server is away; None: it does not even answer."""
         self._counter.outage.calls, self._counter.outage.status = calls, status

@@ -1,0 +1,160 @@
+"""`arun_job`: the job of an `async def` task.
+
+Theory of operation. The engine is the same as that of `run_job`, and it blocks; so it runs in a thread of its own, and
+the coroutine waits for the thread. Methods of the client that are coroutines run on the event loop of the task, where
+their connections belong, and the engine's thread waits for them; other methods run in the engine's thread. Nothing is
+ever waited for on the event loop itself, so the other coroutines of the task, and their calls to Airflow, go on.
+
+`on_kill` comes in a signal handler on the thread of the event loop, where nothing can be awaited. It only says that the
+job shall end; the engine's thread cancels it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import inspect
+import threading
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from airflow_resume.attempt import AnyContext
+from airflow_resume.channel import LoopChannel, in_process_supervisor
+from airflow_resume.jobs.decide import JobStatus
+from airflow_resume.jobs.policy import ResumePolicy
+from airflow_resume.jobs.poll import Clock, clock_of
+from airflow_resume.jobs.run import JobRun
+from airflow_resume.jobs.taskflow import cancelled_on_kill
+from airflow_resume.store import AirflowStore, StateStore, open_task_store
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
+
+_METHODS = ("submit", "status", "find", "find_jobs", "cancel", "wait", "result", "replay", "classify")
+
+
+class _LeftError(BaseException):
+    """The coroutine that waited for the engine was cancelled."""
+
+
+async def arun_job(
+    jobs: Any,
+    *,
+    name: str = "job",
+    policy: ResumePolicy = ResumePolicy(),  # noqa: B008  frozen
+    inputs: JsonValue = None,
+    statuses: Mapping[str, JobStatus | str] | None = None,
+    context: AnyContext | None = None,
+    store: StateStore | None = None,
+) -> Any:
+    """As `run_job`, in a coroutine: submit one job, wait for it, and return its result.
+
+    When the coroutine is cancelled, the job is left alone, and the next attempt reconnects; a request that is under way
+    is waited for, so that the id of a job just submitted is saved.
+
+    Args:
+        jobs: the job system, see `Jobs`; each of its methods may be a coroutine function or not.
+        name: see `run_job`, and so are the others.
+        policy: what to do where there is a choice.
+        inputs: what the job is made from, as JSON.
+        statuses: what words of the job system mean.
+        context: of the task; by default that of the running one.
+        store: used instead of the task's, for scripts and tests.
+
+    Returns:
+        `jobs.result(id)`, or the id where there is no `result`.
+
+    Raises:
+        what `run_job` raises.
+    """
+    loop, left = asyncio.get_running_loop(), threading.Event()
+    opened, _ = open_task_store(context, store)
+    if isinstance(opened, AirflowStore) and in_process_supervisor():
+        opened = replace(opened, find_channel=lambda: LoopChannel(loop))
+    run = JobRun(
+        _JobsOfLoop(jobs, loop),
+        name=name,
+        policy=policy,
+        inputs=inputs,
+        statuses=statuses,
+        context=context,
+        store=opened,
+        clock=_clock_that_ends(clock_of(opened), left),
+        cancels_in_handler=False,
+    )
+    with cancelled_on_kill(run, context):
+        engine = _in_thread(run.run, loop)
+        try:
+            return await asyncio.shield(engine)
+        except asyncio.CancelledError:
+            left.set()
+            with suppress(BaseException):  # the cancellation is how this ends
+                await engine
+            raise
+
+
+def _in_thread(work: Callable[[], Any], loop: asyncio.AbstractEventLoop) -> asyncio.Future[Any]:
+    """The future of what `work` returns or raises in a daemon thread.
+
+    Not `asyncio.to_thread`: Python waits at its end for the threads of that one, and a task that timed out must end.
+    """
+    future: asyncio.Future[Any] = loop.create_future()
+    context = contextvars.copy_context()
+
+    def settle(method: Callable[[Any], None], value: Any) -> None:
+        with suppress(RuntimeError):  # the loop is closed, and nobody waits any more
+            loop.call_soon_threadsafe(lambda: None if future.done() else method(value))
+
+    def engine() -> None:
+        try:
+            settle(future.set_result, context.run(work))
+        except BaseException as error:  # noqa: BLE001  it belongs to whoever waits
+            settle(future.set_exception, error)
+
+    threading.Thread(target=engine, name="airflow-resume-job", daemon=True).start()
+    return future
+
+
+def _clock_that_ends(clock: Clock, left: threading.Event) -> Clock:
+    """One on which an engine that nobody waits for any more does not sleep."""
+
+    def sleep(seconds: float) -> None:
+        if clock.sleep is Clock().sleep:
+            left.wait(seconds)
+        else:
+            clock.sleep(seconds)
+        if left.is_set():
+            raise _LeftError
+
+    return replace(clock, sleep=sleep)
+
+
+class _JobsOfLoop:
+    """A client, of which the coroutine functions run on the event loop."""
+
+    def __init__(self, jobs: Any, loop: asyncio.AbstractEventLoop) -> None:
+        self._jobs = jobs
+        self._loop = loop
+        for name in _METHODS:
+            method = getattr(jobs, name, None)
+            if callable(method):
+                setattr(self, name, partial(self._call, method))
+
+    def __getattr__(self, name: str) -> Any:
+        """What the client declares."""
+        if name in _METHODS:
+            raise AttributeError(name)
+        return getattr(self._jobs, name)
+
+    def _call(self, method: Callable[..., Any], *arguments: Any) -> Any:
+        answer = method(*arguments)
+        if not inspect.isawaitable(answer):
+            return answer
+
+        async def awaited() -> Any:
+            return await answer
+
+        return asyncio.run_coroutine_threadsafe(awaited(), self._loop).result()
