@@ -5,6 +5,7 @@
 - `FakeClock`: the time that retention is counted from.
 - `World`: what outlives the attempts.
 - `explore_crashes`, `CrashWorld`: die at every point of a task, try again, and ask an oracle (`testing.oracles`).
+- `explore_freezes`, `explore_interleavings`: a frozen attempt that wakes; several runs at once, in every order.
 - `FakeJobs`: a job system in memory.
 - `StoreContract`: every test that a state store should pass; needs pytest.
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from airflow_resume.testing.contract import StoreContract
     from airflow_resume.testing.crash_world import CrashWorld
     from airflow_resume.testing.explorer import explore_crashes
+    from airflow_resume.testing.interleaving import explore_freezes, explore_interleavings
     from airflow_resume.testing.jobs import FakeJobs
     from airflow_resume.testing.stores import FakeAssetStore, FakeTaskStore
     from airflow_resume.testing.world import World
@@ -38,6 +40,8 @@ __all__ = [
     "TaskAttempt",
     "World",
     "explore_crashes",
+    "explore_freezes",
+    "explore_interleavings",
     "task_context",
 ]
 
@@ -45,6 +49,8 @@ _HOMES = {
     "CrashWorld": "crash_world",
     "FakeJobs": "jobs",
     "explore_crashes": "explorer",
+    "explore_freezes": "interleaving",
+    "explore_interleavings": "interleaving",
     "FakeAssetStore": "stores",
     "FakeAssetStores": "assets",
     "FakeClock": "clock",

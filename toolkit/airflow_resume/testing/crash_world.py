@@ -54,6 +54,8 @@ class CrashWorld:
         thing.observer = self.points.observer(source)  # type: ignore[attr-defined]
         if hasattr(thing, "liar"):
             thing.liar = self.points.liar()
+        if hasattr(thing, "read_observer"):
+            thing.read_observer = self.points.observer("read")
         return thing
 
     @contextmanager

@@ -55,3 +55,15 @@ class InvalidKindError(ExplorerError, ValueError):
 
 class InvalidWayError(ExplorerError, ValueError):
     """A way reads like "3:crash" or "3:crash,7:refused"."""
+
+
+class InterleavingFoundError(ExplorerError, AssertionError):
+    """When several runs took turns, it did not end as the oracle asks."""
+
+
+class DeadlockError(ExplorerError, AssertionError):
+    """No run passes a point any more: the one whose turn it is waits for something that a frozen one holds."""
+
+
+class NothingToInterleaveError(ExplorerError, AssertionError):
+    """A run passes no point, so nothing can come in between."""

@@ -323,7 +323,7 @@ class _Exploration(Generic[W]):
 
     def _judge(self, outcome: Outcome[W]) -> None:
         for oracle in self._oracles:
-            _ask(oracle, outcome)
+            ask(oracle, outcome)
 
     def _found(self, world: W, way: Way, error: AssertionError) -> None:
         finding = Finding(
@@ -339,7 +339,13 @@ class _Exploration(Generic[W]):
         self._findings.append(finding)
 
 
-def _ask(oracle: Oracle, outcome: Outcome[Any]) -> None:
+def ask(oracle: Oracle, outcome: Outcome[Any]) -> None:
+    """Let an oracle judge.
+
+    Raises:
+        AssertionError: it says no.
+        OracleBrokenError: it raised something else.
+    """
     try:
         said = oracle(outcome)
     except (AssertionError, OracleBrokenError):

@@ -100,6 +100,7 @@ class FakeJobs:
         observer: told before and after each submit and cancel: the points of the crash explorer.
         liar: asked before each answer of `status`, `find` and `find_jobs` which of some lies to tell; None: none.
         life: of the Dag runs, see `FakeJob.life`.
+        read_observer: likewise of each status, find and result: points when several runs are interleaved.
     """
 
     observed_as: ClassVar[str] = "effect"
@@ -115,6 +116,7 @@ class FakeJobs:
     observer: Callable[[str, str], None] | None = None
     liar: Callable[[str, tuple[str, ...]], str | None] | None = None
     life: int = 0
+    read_observer: Callable[[str, str], None] | None = None
     jobs: list[FakeJob] = field(default_factory=list)
     events: list[JobEvent] = field(default_factory=list)
     most_alive: int = 0
@@ -244,18 +246,19 @@ class FakeJobs:
 
     @contextmanager
     def _called(self, call: str, *, is_effect: bool = False) -> Iterator[None]:
+        observe = (self.observer if is_effect else self.read_observer) if _is_observed.get() else None
         with self._lock:
             failure = self._failures[call].popleft() if self._failures[call] else None
-            observe = self.observer if is_effect and _is_observed.get() else None
-            if observe is not None:
-                observe("before", call)
+        if observe is not None:  # without the lock, as another caller's turn may come here
+            observe("before", call)
+        with self._lock:
             if failure is not None and not failure.applied:
                 raise failure.error
             yield
-            if observe is not None:
-                observe("after", call)
-            if failure is not None:
-                raise failure.error
+        if observe is not None:
+            observe("after", call)
+        if failure is not None:
+            raise failure.error
 
     def _lie(self, call: str, *lies: str) -> str | None:
         """Which of the lies the answer is."""

@@ -94,12 +94,16 @@ class Tries(Generic[W]):
             NeverSucceededError: neither happens, or one fails in another way that no retry follows.
             TooManyPointsError: the points have no end.
         """
+        with last_words_ignored():
+            return self.until_the_end(world)
+
+    def until_the_end(self, world: W) -> Ending:
+        """As `run_to_end`, for a caller that has `last_words_ignored` itself."""
         last = ""
         for _ in range(self.most):
             world.points.begin_attempt()
             keep_backups(world, forked=self.forked)
-            with _last_words_ignored():
-                ending = self._try_once(world)
+            ending = self.try_once(world)
             if world.points.comes_back:
                 come_back(world)
             if isinstance(ending, Ending):
@@ -107,7 +111,7 @@ class Tries(Generic[W]):
             last = ending
         raise NeverSucceededError(f"{self.most} attempts, and none succeeded. The last: {last}.")
 
-    def _try_once(self, world: W) -> Ending | str:
+    def try_once(self, world: W) -> Ending | str:
         """How the last attempt ended; or the text of an error, as the error itself keeps objects alive."""
         try:
             value = in_child(self.attempt, world) if self.forked else self.attempt(world)
@@ -148,7 +152,7 @@ class Tries(Generic[W]):
 
 
 @contextmanager
-def _last_words_ignored() -> Iterator[None]:
+def last_words_ignored() -> Iterator[None]:
     """A generator that a dead attempt has left dies once more when it is closed, and nobody can catch that."""
     report = sys.unraisablehook
 

@@ -9,6 +9,9 @@ them; explorations without such kinds have neither, and number the others alike.
 An attempt that crashed in this process still runs its `finally` blocks, which a killed process would not. So the
 dead attempt dies again at each further point, before anything is applied. A store that was watched in one attempt
 and is still used in a later one (by a generator that is closed late) belongs to the dead as well.
+
+An attempt may also be frozen while another one runs. So whether an attempt is dead is kept in its `Life`, and
+whoever lets it go on (`airflow_resume.testing.relay`) makes that the current one.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal, NamedTuple, NoReturn, TypeAlias, cast, get_args
 
@@ -23,7 +27,8 @@ CrashKind: TypeAlias = Literal[
     "crash", "reply_lost", "refused", "sigkill", "raises_after", "wrong_once", "recreated", "state_cleared", "restored"
 ]
 Phase: TypeAlias = Literal["before", "after", "answer"]
-Source: TypeAlias = Literal["store", "effect", "answer", "end"]
+Source: TypeAlias = Literal["store", "effect", "answer", "read", "end"]
+"""`"read"`, a question to a job system, is a point of interleavings only."""
 
 CRASH_KINDS: tuple[CrashKind, ...] = get_args(CrashKind)
 IN_PROCESS: tuple[CrashKind, ...] = ("crash", "reply_lost", "refused")
@@ -79,6 +84,23 @@ class Effect(NamedTuple):
     attempt: int
 
 
+@dataclass
+class Life:
+    """What is known of one attempt.
+
+    Args:
+        number: of the attempt, from 1; 0 before any.
+        dead: it has crashed.
+        faulty: something was done to it that it may fail from: Airflow tries again.
+        comes_back: what happens to the database once it is dead.
+    """
+
+    number: int = 0
+    dead: bool = False
+    faulty: bool = False
+    comes_back: str = ""
+
+
 class Points:
     """Notes the points of one way, and fires at the armed ones.
 
@@ -101,26 +123,55 @@ class Points:
         self.marks: list[Any] = []
         """What `read_mark` returned after each store call."""
         self.fired: dict[int, str] = {}
-        self.attempt = 0
-        self.dead = False
-        """This attempt has crashed."""
-        self.faulty = False
-        """Something was done to this attempt that it may fail from: Airflow tries again."""
-        self.comes_back = ""
-        """What happens to the database once this attempt is dead."""
+        self.attempts = 0
+        """How many have begun."""
+        self.life = Life()
+        """Of the attempt that is running."""
         self.backups: dict[str, Any] = {}
         """Those that can be restored, by kind."""
         self.overrun = False
+        self.over = False
+        """Nobody may go on: every attempt that is still there dies at its next point."""
+        self.sees_reads = False
+        """Whether questions to a job system are points as well."""
         self.read_mark: Callable[[], Any] | None = None
         self.listener: Callable[[Point, Any], object] | None = None
         """Told of each point before it fires: how a child process reports to its parent."""
         self._blind = False
 
     def begin_attempt(self) -> None:
-        """A new attempt is alive."""
-        self.attempt += 1
-        self.dead = self.faulty = False
-        self.comes_back = ""
+        """A new attempt is alive.
+
+        Raises:
+            CrashedError: nobody may go on.
+        """
+        self._check_over()
+        self.attempts += 1
+        self.life = Life(self.attempts)
+
+    @property
+    def attempt(self) -> int:
+        """The number of the running attempt, from 1; 0 before any."""
+        return self.life.number
+
+    @property
+    def dead(self) -> bool:
+        """The running attempt has crashed."""
+        return self.life.dead
+
+    @property
+    def faulty(self) -> bool:
+        """Something was done to the running attempt that it may fail from."""
+        return self.life.faulty
+
+    @property
+    def comes_back(self) -> str:
+        """What happens to the database once the running attempt is dead."""
+        return self.life.comes_back
+
+    def _check_over(self) -> None:
+        if self.over:
+            raise CrashedError("all is over")
 
     def close(self) -> None:
         """Nothing is noted any more: now the oracle looks."""
@@ -138,6 +189,8 @@ class Points:
         return partial(self._asked, self.attempt)
 
     def _observe(self, source: Source, attempt: int, phase: str, what: str) -> None:
+        if source == "read" and not self.sees_reads:
+            return
         self._check_attempt(attempt)
         self.reach(cast("Phase", phase), what, source)
 
@@ -186,10 +239,11 @@ class Points:
             self._fire(point)
 
     def _pass(self, phase: Phase, what: str, source: Source, lies: tuple[str, ...] = ()) -> Point:
+        self._check_over()
         if self.dead:
             raise CrashedError("this attempt is dead")
         if len(self.passed) >= self.limit:
-            self.overrun = self.dead = True
+            self.overrun = self.life.dead = True
             raise CrashedError("too many points")
         point = Point(len(self.passed) + 1, self.attempt, phase, what, source, lies)
         mark = self._mark(point)
@@ -207,9 +261,9 @@ class Points:
         if kind is not None and point.allows(kind):
             self.fired[point.number] = kind
             name = kind.partition(" ")[0]
-            self.dead = name in _DEADLY
-            self.faulty = self.faulty or not self.dead
-            self.comes_back = kind if name in COMES_BACK else ""
+            self.life.dead = name in _DEADLY
+            self.life.faulty = self.life.faulty or not self.life.dead
+            self.life.comes_back = kind if name in COMES_BACK else ""
 
     def _note_applied(self, point: Point, mark: Any) -> None:
         if point.source == "effect":

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any, Literal, TypeAlias
@@ -24,6 +25,9 @@ AirflowVersion: TypeAlias = Literal["3.3", "3.4"]
 Instance: TypeAlias = tuple[str, str, str, int]
 """Dag id, run id, task id and map index: what state belongs to."""
 
+attempt_begun: ContextVar[Callable[[object, bool], object] | None] = ContextVar("attempt_begun", default=None)
+"""Told by a new attempt of which task instance it is, and whether it replaces another one."""
+
 
 @dataclass
 class InstanceRecord:
@@ -43,6 +47,9 @@ class InstanceRecord:
 
     def start_attempt(self, *, retries: int) -> None:
         """Count another try, and forget the attempt that is known."""
+        tell = attempt_begun.get()
+        if tell is not None:
+            tell(self, bool(self.current))
         self.replace()
         if self.try_number == 0 and self.max_tries == 0:
             self.max_tries = retries
