@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta, timezone
 from functools import partial
@@ -16,7 +18,15 @@ from file_rows import FileRows
 from harness import Result, Scale, Seconds, Target, at_most, compare
 
 from airflow_resume import PollPolicy, ResumePolicy, checkpoint, run_job, watermark
-from airflow_resume.testing import CrashWorld, FakeJobs, FakeTaskStore, World, explore_crashes, task_context
+from airflow_resume.testing import (
+    CrashWorld,
+    FakeJobs,
+    FakeTaskStore,
+    World,
+    explore_crashes,
+    explore_interleavings,
+    task_context,
+)
 from airflow_resume.testing.oracles import each_effect_at_least_once, each_effect_exactly_once
 
 AT_ONCE = ResumePolicy(poll=PollPolicy(interval=timedelta(0), max_interval=timedelta(0), jitter=0))
@@ -36,6 +46,13 @@ def measure(scale: Scale) -> Iterator[Result]:
     ):
         explore = partial(seconds_a_way, attempt, world, oracle=oracle, max_pairs=pairs)
         yield from explored(name, explore, scale, A_THOUSAND_A_SECOND)
+    for name, runs, oracle in (
+        ("run_job", [our_job, our_job_in_another_run], each_effect_exactly_once),
+        ("checkpoint", [our_loop, our_loop_in_another_run], each_effect_at_least_once),
+        ("watermark", [our_mark, our_mark_in_another_run], each_effect_at_least_once),
+    ):
+        take_turns = partial(seconds_an_interleaving, runs, oracle=oracle, switches=1 if scale.quick else 2)
+        yield from interleaved(name, take_turns, scale)
     with tempfile.TemporaryDirectory() as folder:
         kill: dict[str, Any] = {"oracle": each_effect_at_least_once, "kinds": ["sigkill"], "max_pairs": 20}
         explore = partial(seconds_a_way, documented_loop, in_files(folder), **kill)
@@ -45,6 +62,19 @@ def measure(scale: Scale) -> Iterator[Result]:
 def explored(name: str, explore: Callable[[], Seconds], scale: Scale, targets: tuple[Target, ...]) -> list[Result]:
     row = f"a crash point of {name}"
     return compare(row, {name: explore}, unit="ms", rounds=scale.rounds(3), targets={name: targets})
+
+
+def interleaved(name: str, take_turns: Callable[[], Seconds], scale: Scale) -> list[Result]:
+    row = f"an interleaving of two runs of {name}"
+    return compare(row, {name: take_turns}, unit="ms", rounds=scale.rounds(3))
+
+
+def seconds_an_interleaving(runs: list[Callable[[CrashWorld], None]], **options: Any) -> Seconds:
+    """Of processor time; those that need not be tried count as well."""
+    started = time.process_time()
+    report = explore_interleavings(runs, world=a_task, **options)
+    print(f"  {report}", file=sys.stderr)
+    return Seconds((time.process_time() - started) / report.interleavings)
 
 
 def seconds_a_way(
@@ -63,21 +93,34 @@ def documented_loop(world: CrashWorld) -> None:
         world.store.set("page", page + 1)
 
 
-def our_loop(world: CrashWorld) -> None:
-    attempt = task_context(world=world.airflow)
+def our_loop(world: CrashWorld, run_id: str = "run-1") -> None:
+    attempt = task_context(world=world.airflow, run_id=run_id)
     for page in checkpoint(range(3), name="pages", durability="sync", context=attempt.context):
         with world.effect(f"load {page}"):
             pass
 
 
-def our_job(world: CrashWorld) -> None:
-    run_job(world.jobs, policy=AT_ONCE, context=task_context(world=world.airflow).context)
+def our_loop_in_another_run(world: CrashWorld) -> None:
+    our_loop(world, "run-2")
 
 
-def our_mark(world: CrashWorld) -> None:
+def our_job(world: CrashWorld, run_id: str = "run-1") -> None:
+    run_job(world.jobs, policy=AT_ONCE, context=task_context(world=world.airflow, run_id=run_id).context)
+
+
+def our_job_in_another_run(world: CrashWorld) -> None:
+    our_job(world, "run-2")
+
+
+def our_mark(world: CrashWorld, run_id: str = "run-1") -> None:
     mark = watermark(ORDERS, initial=START, delay=timedelta(0), now=lambda: START + timedelta(hours=1))
-    with mark.open(task_context(world=world.airflow, assets=[ORDERS]).context), world.effect("load"):
+    attempt = task_context(world=world.airflow, assets=[ORDERS], run_id=run_id)
+    with mark.open(attempt.context), world.effect("load"):
         pass
+
+
+def our_mark_in_another_run(world: CrashWorld) -> None:
+    our_mark(world, "run-2")
 
 
 def a_store() -> CrashWorld:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import airflow_resume
-from airflow_resume.testing.errors import CrashFoundError
+from airflow_resume.testing.errors import CrashFoundError, InterleavingFoundError
 
 TUTORIAL = (Path(__file__).parents[2] / "docs" / "testing.md").read_text()
 SNIPPETS = dict(re.findall(r"<!-- snippet: (\w+) -->\n```python\n(.*?)```", TUTORIAL, re.DOTALL))
@@ -41,6 +41,15 @@ def test_what_breaks_is_shown(tutorial: dict[str, Any], test: str, output: str) 
     with pytest.raises(CrashFoundError) as caught:
         tutorial[test]()
     assert str(caught.value) == OUTPUTS[output].rstrip("\n")
+
+
+def test_what_breaks_when_runs_take_turns_is_shown(tutorial: dict[str, Any]) -> None:
+    with pytest.raises(InterleavingFoundError) as caught:
+        tutorial["test_two_count"]()
+    assert str(caught.value) == OUTPUTS["at_once"].rstrip("\n")
+    with pytest.raises(InterleavingFoundError) as caught:
+        tutorial["test_a_job_of_a_frozen_attempt"]()
+    assert str(caught.value).startswith(OUTPUTS["freezes"])  # the page shows its beginning
 
 
 @pytest.mark.parametrize(("test", "output"), [("test_resuming", "checkpoint"), ("test_a_lost_reply", "serve")])

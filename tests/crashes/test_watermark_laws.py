@@ -6,13 +6,11 @@ import random
 
 import pytest
 from every_way import EVERY_WAY, Way
-from two_at_once import MODES, race_of_two
 from written_while_read import LAWS, STEPS, Loader, play
 
 from airflow_resume.testing import explore_crashes
 
 HISTORIES = 150
-RACES = 1_000
 
 
 @pytest.mark.parametrize("name", EVERY_WAY)
@@ -28,9 +26,3 @@ def test_in_long_histories_no_row_is_missed(law: str) -> None:
     for seed in range(HISTORIES):
         rng = random.Random(f"{law} {seed}")  # noqa: S311
         play(Loader(body, options), [(rng.choice(STEPS), rng.randrange(8)) for _ in range(rng.randrange(60))])
-
-
-@pytest.mark.parametrize("mode", MODES)
-def test_of_two_runs_at_once_neither_skips_a_row_in_a_thousand_races(mode: str) -> None:
-    for seed in range(RACES // len(MODES) + 1):
-        race_of_two(mode, seed)

@@ -1,10 +1,8 @@
-"""Two runs of one watermark at once: step by step by hand, or call by call of the stores, as a schedule says."""
+"""Two runs of one watermark at once, and what they have loaded; their steps played by hand."""
 
 from __future__ import annotations
 
-import random
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -87,7 +85,7 @@ class Pair:
             except WatermarkConflictError:
                 attempt = attempt.retry()
             except WatermarkError as error:
-                assert "kept writing" in str(error)
+                assert "kept writing" in str(error), repr(error)
                 attempt = attempt.retry()
             else:
                 attempt.succeed()
@@ -106,9 +104,6 @@ class Pair:
 
     def at_the_end(self, upto: int) -> str:
         return str(upto - 1 if self.load is tracked else upto)
-
-
-# --- step by step -----------------------------------------------------------------------------------------------
 
 
 class Duet:
@@ -163,96 +158,3 @@ class Duet:
 
     def later(self) -> None:
         self.pair.clock.number += 4
-
-
-# --- call by call ---------------------------------------------------------------------------------------------
-
-
-class Baton:
-    """Lets one of several threads make its next call, as the schedule says; one that has ended is passed over."""
-
-    def __init__(self, schedule: Iterator[int], runners: int) -> None:
-        self._turn = threading.Condition()
-        self._schedule = schedule
-        self._alive = set(range(runners))
-        self._me = threading.local()
-        self._next = self._choose()
-
-    def _choose(self) -> int:
-        chosen = next(self._schedule)
-        return chosen if chosen in self._alive else min(self._alive, default=0)
-
-    def take(self, runner: int) -> None:
-        self._me.number = runner
-        self._wait()
-
-    def _wait(self) -> None:
-        with self._turn:
-            assert self._turn.wait_for(lambda: self._next == self._me.number, timeout=20)
-
-    def observe(self, when: str, _: str) -> None:
-        """Before each call of a store, it may be another's turn."""
-        if when == "before" and hasattr(self._me, "number"):
-            self._pass_on()
-            self._wait()
-
-    def _pass_on(self) -> None:
-        with self._turn:
-            self._next = self._choose()
-            self._turn.notify_all()
-
-    def leave(self, runner: int) -> None:
-        self._alive.discard(runner)
-        self._pass_on()
-
-
-def race(runners: list[Callable[[], None]], seed: int, world: World) -> None:
-    """Run them at once, one call of a store at a time, in an order that the seed decides."""
-    rng = random.Random(seed)  # noqa: S311
-    baton = Baton(iter(lambda: rng.randrange(len(runners)), None), len(runners))
-    errors: list[BaseException] = []
-
-    def go(number: int) -> None:
-        try:
-            baton.take(number)
-            runners[number]()
-        except BaseException as error:  # noqa: BLE001  raised again by the test's thread
-            errors.append(error)
-        finally:
-            baton.leave(number)
-
-    world.observer = baton.observe
-    threads = [threading.Thread(target=go, args=[number]) for number in range(len(runners))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    world.observer = None
-    if errors:
-        raise errors[0]
-
-
-def race_of_two(mode: str, seed: int) -> Pair:
-    """Two runs, in between which the clock may move, and with every fifth seed a person who sets the mark back."""
-    load, options = MODES[mode]
-    pair = Pair(load, options)
-    if seed % 2:
-        pair.run(pair.attempt("before"))
-        pair.clock.number = 8
-
-    def runner(name: str) -> Callable[[], None]:
-        attempt = pair.attempt(name)
-
-        def go() -> None:
-            pair.run(attempt)
-            pair.clock.number += 1
-
-        return go
-
-    runners = [runner("one"), runner("two")]
-    if seed % 5 == 0 and mode != "token":  # what is typed is no record, and this token looks like one
-        person = pair.attempt("person")
-        runners.append(lambda: person.asset_stores[NUMBERS].set(MARK, "0"))
-    race(runners, seed, pair.world)
-    pair.finish()
-    return pair

@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from two_at_once import MODES, Duet, race_of_two
+from two_at_once import Duet
 from written_while_read import LAWS, STEPS, Loader, play
 
 
@@ -51,9 +51,3 @@ def test_of_two_runs_at_once_neither_skips_a_number(mode: str, row: str) -> None
     if mode in {"window", "window, lookback"}:
         assert " ".join(duet.outcomes) == outcomes
     duet.pair.finish()
-
-
-@pytest.mark.parametrize("mode", MODES)
-def test_call_by_call_neither_skips_a_number(mode: str) -> None:
-    for seed in range(8):
-        race_of_two(mode, seed)

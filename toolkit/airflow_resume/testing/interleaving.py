@@ -29,7 +29,7 @@ class FreezeOutcome(Outcome[W]):
     """The outcome of a task of which one attempt was frozen; `result` is that of its successor.
 
     Args:
-        woken: what the frozen attempt returned in the end, or the error that it raised.
+        woken: what the frozen attempt returned in the end, or the error that it raised; without a freeze, `result`.
     """
 
     woken: Any = None
@@ -273,7 +273,7 @@ class _Frozen(Generic[W]):
 
     def outcome(self, world: W, results: list[Any], clean: Outcome[W] | None) -> Outcome[W]:
         if clean is None:
-            return FreezeOutcome(world=world, result=results[0])
+            return FreezeOutcome(world=world, result=results[0], woken=results[0])
         return FreezeOutcome(world=world, result=results[1], clean=clean, woken=results[0])
 
 

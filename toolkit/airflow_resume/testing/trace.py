@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 
 from airflow_resume.testing.points import Point
 
@@ -18,9 +18,11 @@ def by_attempt(point: Point) -> str:
     return f"attempt {point.attempt}"
 
 
-def draw(points: list[Point], way: Steps, *, heading: Callable[[Point], str] = by_attempt) -> str:
-    """One line a point; those that crashed are marked, and those far from any crash left out."""
-    shown = [point for point in points if any(-BEFORE <= point.number - at <= AFTER for at in way)]
+def draw(
+    points: list[Point], way: Steps, *, heading: Callable[[Point], str] = by_attempt, near: Collection[int] = ()
+) -> str:
+    """One line a point; those that crashed are marked, and those far from any crash (and from `near`) left out."""
+    shown = [point for point in points if any(-BEFORE <= point.number - at <= AFTER for at in (*way, *near))]
     return "\n".join(_lines(shown, points, way, heading))
 
 

@@ -248,15 +248,15 @@ class TurnExplorer(Generic[W]):
             raise NothingToInterleaveError("There are no two runs that could take turns.\nPass two or more.")
         first, second = self._try({}), self._try({})
         self._compare(second.trace, first.trace, len(first.trace.order))
-        if first.error is not None:
-            raise CleanRunError(f"One after the other: {first.error}") from first.error
-        self._clean_outcome = first.outcome
         for run in self._play.starts:
             if first.passed_by.count(run) == 1:  # that is its end
                 raise NothingToInterleaveError(
                     f"{self._play.name(run)} passes no point, so nothing can come in between.\nWatch its store"
                     f" (`world.watch`, or an attribute of the world), or register what it does with `world.effect`."
                 )
+        if first.error is not None:
+            raise CleanRunError(f"One after the other: {first.error}") from first.error
+        self._clean_outcome = first.outcome
         return first.trace
 
     def _starts(self) -> Iterator[_Gone[W]]:
@@ -349,7 +349,9 @@ class TurnExplorer(Generic[W]):
         def heading(point: Point) -> str:
             return self._play.heading(point, passed_by[point.number - 1])
 
-        return draw(points, {number: what for number, what in steps.items() if number} or {1: ""}, heading=heading)
+        happened = {number: what for number, what in steps.items() if number}
+        ends = [point.number for point in points if point.source == "end"]
+        return draw(points, happened, heading=heading, near=ends)
 
     def _try(self, steps: Steps) -> _Played[W]:
         """Go a way in a fresh world, and ask the oracle."""
