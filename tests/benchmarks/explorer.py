@@ -6,7 +6,7 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timedelta, timezone
 from functools import partial
 from itertools import count
@@ -46,11 +46,12 @@ def measure(scale: Scale) -> Iterator[Result]:
     ):
         explore = partial(seconds_a_way, attempt, world, oracle=oracle, max_pairs=pairs)
         yield from explored(name, explore, scale, A_THOUSAND_A_SECOND)
-    for name, runs, oracle in (
+    at_once: list[tuple[str, list[Callable[[CrashWorld], None]], Any]] = [
         ("run_job", [our_job, our_job_in_another_run], each_effect_exactly_once),
         ("checkpoint", [our_loop, our_loop_in_another_run], each_effect_at_least_once),
         ("watermark", [our_mark, our_mark_in_another_run], each_effect_at_least_once),
-    ):
+    ]
+    for name, runs, oracle in at_once:
         take_turns = partial(seconds_an_interleaving, runs, oracle=oracle, switches=1 if scale.quick else 2)
         yield from interleaved(name, take_turns, scale)
     with tempfile.TemporaryDirectory() as folder:
@@ -69,7 +70,7 @@ def interleaved(name: str, take_turns: Callable[[], Seconds], scale: Scale) -> l
     return compare(row, {name: take_turns}, unit="ms", rounds=scale.rounds(3))
 
 
-def seconds_an_interleaving(runs: list[Callable[[CrashWorld], None]], **options: Any) -> Seconds:
+def seconds_an_interleaving(runs: Sequence[Callable[[CrashWorld], None]], **options: Any) -> Seconds:
     """Of processor time; those that need not be tried count as well."""
     started = time.process_time()
     report = explore_interleavings(runs, world=a_task, **options)

@@ -183,10 +183,10 @@ def the_woken_one_touches_nothing(outcome: FreezeOutcome[CrashWorld]) -> None:
     assert not [event for event in outcome.world.jobs.events if event.call == "cancel"]
 
 
-BEFORE_SUBMIT = {("freeze before submit",)}
+BEFORE_SUBMIT: set[tuple[str, ...]] = {("freeze before submit",)}
 """What docs/jobs.md says is not guaranteed without tokens: the look-up was in vain, and then it wakes."""
 
-JOBS: dict[str, tuple[Callable[[CrashWorld], Any], dict[str, Any], set[tuple[str, ...]]]] = {
+JOBS: dict[str, tuple[Callable[..., Any], dict[str, Any], set[tuple[str, ...]]]] = {
     "look-up": (job, {}, BEFORE_SUBMIT),
     "look-up, no cancelling": (job, {"can_cancel": False}, BEFORE_SUBMIT),
     "look-up, an operator": (by_operator(Train), {}, BEFORE_SUBMIT),

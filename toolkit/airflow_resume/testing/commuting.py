@@ -122,6 +122,14 @@ def commute(one: Footprint, other: Footprint) -> bool:
     )
 
 
+def around(schedule: Schedule) -> Iterator[Schedule]:
+    """The schedules of which one switch is one point earlier or later."""
+    first, switches = schedule
+    for place, (run, count, target) in enumerate(switches):
+        for moved in (count - 1, count + 1):
+            yield first, (*switches[:place], (run, moved, target), *switches[place + 1 :])
+
+
 class Known:
     """The interleavings that were tried, or are the same as one that was."""
 
@@ -141,14 +149,11 @@ class Known:
         return None
 
     def _neighbours(self, schedule: Schedule) -> Iterator[Trace]:
-        first, switches = schedule
-        for place, (run, count, target) in enumerate(switches):
-            for moved in (count - 1, count + 1):
-                near = _tidy(first, (*switches[:place], (run, moved, target), *switches[place + 1 :]))
-                for candidate in near:
-                    trace = self._traces.get(candidate)
-                    if trace is not None:
-                        yield trace
+        for near in around(schedule):
+            for candidate in _tidy(*near):
+                trace = self._traces.get(candidate)
+                if trace is not None:
+                    yield trace
 
 
 def _tidy(first: int, switches: tuple[Switch, ...]) -> Iterator[Schedule]:

@@ -7,7 +7,7 @@ import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 from airflow_resume.testing.crash_world import CrashWorld
 from airflow_resume.testing.errors import InvalidWayError, NeverSucceededError
@@ -33,6 +33,9 @@ class FreezeOutcome(Outcome[W]):
     """
 
     woken: Any = None
+
+
+FreezeOracle: TypeAlias = "Callable[[FreezeOutcome[Any]], object]"
 
 
 def explore_interleavings(
@@ -109,7 +112,7 @@ def explore_interleavings(
 def explore_freezes(
     attempt: Callable[[W], Any],
     *,
-    oracle: Oracle | Sequence[Oracle],
+    oracle: FreezeOracle | Sequence[FreezeOracle],
     world: Callable[[], W] = CrashWorld,  # type: ignore[assignment]
     switches: int = 2,
     kinds: Sequence[CrashKind] = (),

@@ -159,6 +159,10 @@ class Points:
         """The running attempt has crashed."""
         return self.life.dead
 
+    @dead.setter
+    def dead(self, dead: bool) -> None:
+        self.life.dead = dead
+
     @property
     def faulty(self) -> bool:
         """Something was done to the running attempt that it may fail from."""

@@ -8,11 +8,12 @@ come first, so what is found first is the smallest.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, Protocol, TypeVar
 
-from airflow_resume.testing.commuting import Known, Schedule, Trace, traced
+from airflow_resume.testing.commuting import Known, Schedule, Trace, around, traced
 from airflow_resume.testing.crash_world import CrashWorld
 from airflow_resume.testing.errors import (
     CleanRunError,
@@ -26,7 +27,6 @@ from airflow_resume.testing.errors import (
     TooManyPointsError,
 )
 from airflow_resume.testing.explorer import ask
-from airflow_resume.testing.oracles import Oracle
 from airflow_resume.testing.outcome import Outcome, last_words_ignored
 from airflow_resume.testing.points import IN_PROCESS, CrashKind, Point
 from airflow_resume.testing.relay import Relay
@@ -163,6 +163,15 @@ class _Gone(Generic[W]):
 
 
 @dataclass(frozen=True, kw_only=True)
+class _Candidate(Generic[W]):
+    """An interleaving that goes on from another one with one more switch."""
+
+    schedule: Schedule
+    steps: Steps
+    parent: _Gone[W]
+
+
+@dataclass(frozen=True, kw_only=True)
 class _Played(Generic[W]):
     outcome: Outcome[W] | None
     trace: Trace
@@ -177,7 +186,7 @@ class TurnExplorer(Generic[W]):
         self,
         play: Play[W],
         make_world: Callable[[], W],
-        oracle: Oracle | Sequence[Oracle],
+        oracle: Callable[[Any], object] | Sequence[Callable[[Any], object]],
         max_points: int,
         *,
         find_all: bool,
@@ -214,17 +223,14 @@ class TurnExplorer(Generic[W]):
         interleavings = len(level) if self._play.ends_without_a_switch else 0
         pruned = left_out = 0
         for _ in range(switches):
-            candidates = [(gone, number, what, way) for gone in level for number, what, way in self._switches(gone)]
+            candidates = [one for gone in level for one in self._switches(gone)]
             chosen = thinned(candidates, max_ways) if candidates else []
             interleavings, left_out = interleavings + len(candidates), left_out + len(candidates) - len(chosen)
-            level = []
-            for gone, number, what, schedule in chosen:
-                following, was_pruned = self._follow(gone, number, what, schedule)
-                pruned += was_pruned
-                if following is not None:
-                    level.append(following)
-                    if not was_pruned:
-                        every.append(following)
+            tried, predicted = self._go_level(chosen)
+            pruned += len(predicted)
+            every += [gone for gone in tried if not gone.trace.is_wrong]
+            level = [gone for gone in (*tried, *predicted) if not gone.trace.is_wrong]
+            level.sort(key=_smallest_first)
         crashed, crashed_left_out = self._go_crashes(every, switches, kinds, max_pairs) if kinds else (0, 0)
         return Report(
             points=self._points,
@@ -271,7 +277,7 @@ class TurnExplorer(Generic[W]):
 
     # --- with one more ------------------------------------------------------------------------------------------
 
-    def _switches(self, gone: _Gone[W]) -> Iterator[tuple[int, str, Schedule]]:
+    def _switches(self, gone: _Gone[W]) -> Iterator[_Candidate[W]]:
         """Where another run can go on: after the last step of a way, at any point."""
         order, ends = gone.trace.order, gone.trace.ends
         first, switches = gone.schedule
@@ -284,18 +290,36 @@ class TurnExplorer(Generic[W]):
             if run in ended and len(others) == 1:
                 continue  # it goes on anyway
             for other in others:
-                yield place + 1, self._play.action(run, other), (first, (*switches, (run, index + 1, other)))
+                steps = _with(gone.steps, place + 1, self._play.action(run, other))
+                yield _Candidate(schedule=(first, (*switches, (run, index + 1, other))), steps=steps, parent=gone)
 
-    def _follow(self, gone: _Gone[W], number: int, what: str, schedule: Schedule) -> tuple[_Gone[W] | None, bool]:
-        """Go on from a way with one more switch, and whether that need not be tried; None: it ends wrongly."""
-        steps = {**gone.steps, number: what}
-        trace = self._known.predict(schedule) if self._prune else None
-        was_pruned = trace is not None
-        if trace is None:
-            trace = self._go(steps, gone.trace)
-        self._known.add(schedule, trace)
-        following: _Gone[W] = _Gone(schedule=schedule, steps=steps, trace=trace)
-        return (None if trace.is_wrong else following), was_pruned
+    def _go_level(self, candidates: Sequence[_Candidate[W]]) -> tuple[list[_Gone[W]], list[_Gone[W]]]:
+        """Those that were tried, and those that need not be, as they must end as another one."""
+        pending = {one.schedule: one for one in candidates}
+        tried: list[_Gone[W]] = []
+        predicted = self._predicted(pending, list(pending))
+        while pending:
+            one = pending.pop(next(iter(pending)))
+            trace = self._go(one.steps, one.parent.trace)
+            tried.append(self._add(one, trace))
+            predicted += self._predicted(pending, around(one.schedule))
+        return tried, predicted
+
+    def _predicted(self, pending: dict[Schedule, _Candidate[W]], schedules: Iterable[Schedule]) -> list[_Gone[W]]:
+        """Take those out that are the same as a known one; each that is makes others known."""
+        found: list[_Gone[W]] = []
+        waiting = deque(schedules if self._prune else ())
+        while waiting:
+            schedule = waiting.popleft()
+            trace = self._known.predict(schedule) if schedule in pending else None
+            if trace is not None:
+                found.append(self._add(pending.pop(schedule), trace))
+                waiting += around(schedule)
+        return found
+
+    def _add(self, one: _Candidate[W], trace: Trace) -> _Gone[W]:
+        self._known.add(one.schedule, trace)
+        return _Gone(schedule=one.schedule, steps=one.steps, trace=trace)
 
     def _go_crashes(
         self, every: Sequence[_Gone[W]], switches: int, kinds: Sequence[CrashKind], max_pairs: int
@@ -313,7 +337,7 @@ class TurnExplorer(Generic[W]):
             trace = self._go(steps, gone.trace)
             if not trace.is_wrong and len(gone.schedule[1]) < switches:
                 crashed: _Gone[W] = _Gone(schedule=gone.schedule, steps=steps, trace=trace)
-                further += [(_with(steps, number, what), crashed) for number, what, _ in self._switches(crashed)]
+                further += [(one.steps, crashed) for one in self._switches(crashed)]
         chosen_further = thinned(further, max_pairs) if further else []
         for steps, gone in chosen_further:
             self._go(steps, gone.trace)
@@ -414,6 +438,10 @@ class TurnExplorer(Generic[W]):
                 )
         if len(new) != len(old) or (upto == len(parent.order) and len(trace.order) != upto):
             raise NotDeterministicError(f"One run ends after {len(new)} points, another one after {len(old)}.")
+
+
+def _smallest_first(gone: _Gone[Any]) -> list[int]:
+    return list(gone.steps)
 
 
 def _with(steps: Steps, number: int, what: str) -> Steps:
