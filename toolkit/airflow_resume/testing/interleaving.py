@@ -261,6 +261,7 @@ class _Frozen(Generic[W]):
 
     def _first(self, world: W, was_frozen: Callable[[], bool]) -> Any:
         """Tried until it succeeds; once an attempt was frozen, others see to that."""
+        value: Any = ""
         for _ in range(self.tries.most):
             world.points.begin_attempt()
             try:

@@ -55,7 +55,7 @@ class Play(Protocol[W]):
         """Of a run."""
         ...
 
-    def action(self, run: int, target: int) -> str:
+    def action(self, run: int, target: int, /) -> str:
         """The name of the switch from a run to another one."""
         ...
 
@@ -67,11 +67,11 @@ class Play(Protocol[W]):
         """The steps, with the first run named where that is a choice."""
         ...
 
-    def heading(self, point: Point, run: int) -> str:
+    def heading(self, point: Point, run: int, /) -> str:
         """Of the points of one attempt."""
         ...
 
-    def calls(self, world: W, relay: Callable[[], Relay]) -> list[Callable[[], Any]]:
+    def calls(self, world: W, relay: Callable[[], Relay], /) -> list[Callable[[], Any]]:
         """The runs."""
         ...
 
