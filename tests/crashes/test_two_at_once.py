@@ -33,7 +33,7 @@ from airflow_resume.testing.errors import (
     InterleavingFoundError,
     NeverFiredError,
     NotDeterministicError,
-    NothingToInterleaveError,
+    NothingTriedError,
     OracleBrokenError,
     TooManyPointsError,
 )
@@ -268,9 +268,11 @@ def test_what_a_test_does_wrong_is_an_error() -> None:
         raise LookupError
 
     wrong: list[tuple[type[Exception], list[Callable[[CrashWorld], Any]], dict[str, Any]]] = [
-        (NothingToInterleaveError, [], {}),
-        (NothingToInterleaveError, [counts], {}),
-        (NothingToInterleaveError, [counts, lambda _: None], {}),
+        (NothingTriedError, [], {}),
+        (NothingTriedError, [counts], {}),
+        (NothingTriedError, [counts, lambda _: None], {}),
+        (NothingTriedError, [counts, counts], {"oracle": []}),
+        (NothingTriedError, [counts, counts], {"switches": 0, "oracle": both_are_counted}),
         (NotDeterministicError, [counts, other_each_time], {}),
         (CleanRunError, [counts, notes_itself], {}),
         (CleanRunError, [counts, fails], {}),

@@ -51,11 +51,12 @@ class CrashWorld:
         """
         source: Source = getattr(thing, "observed_as", "store")
         _check_unshared(thing, self.points)
-        thing.observer = self.points.observer(source)  # type: ignore[attr-defined]
+        watched: Any = thing
+        watched.observer = self.points.observer(source)
         if hasattr(thing, "liar"):
-            thing.liar = self.points.liar()
+            watched.liar = self.points.liar()
         if hasattr(thing, "read_observer"):
-            thing.read_observer = self.points.observer("read")
+            watched.read_observer = self.points.observer("read")
         return thing
 
     @contextmanager

@@ -63,7 +63,3 @@ class InterleavingFoundError(ExplorerError, AssertionError):
 
 class DeadlockError(ExplorerError, AssertionError):
     """No run passes a point any more: the one whose turn it is waits for something that a frozen one holds."""
-
-
-class NothingToInterleaveError(ExplorerError, AssertionError):
-    """A run passes no point, so nothing can come in between."""

@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeAlias, TypeVar
 from airflow_resume.testing.crash_world import CrashWorld
 from airflow_resume.testing.errors import InvalidWayError, NeverSucceededError
 from airflow_resume.testing.oracles import Oracle
-from airflow_resume.testing.outcome import Outcome, Tries
+from airflow_resume.testing.outcome import Ending, Outcome, Tries
 from airflow_resume.testing.points import IN_PROCESS, CrashKind, Point
 from airflow_resume.testing.relay import Relay
 from airflow_resume.testing.trace import Steps
@@ -92,15 +92,19 @@ def explore_interleavings(
     Raises:
         InterleavingFoundError: one ends wrongly. It is the smallest; the message has its trace and its replay.
         CleanRunError: the oracle refuses the runs one after the other; or one of them does not even succeed so.
-        NothingToInterleaveError: there are not two runs, or one of them passes no point.
+        NothingTriedError: there are not two runs, one of them passes no point, or nothing is asked for.
         NotDeterministicError: the same switches lead to different points.
         NeverFiredError: `only` names a switch that cannot take place.
         DeadlockError: a run waits for something that another one holds.
         OracleBrokenError, TooManyPointsError, InvalidWayError: as `explore_crashes`.
     """
     _check_kinds(kinds)
-    tries = [Tries(attempt=run, most=max_attempts, retry_on=retry_on, forked=False) for run in runs]
-    play = _AtOnce(tries=tries, may_fail=may_fail)
+    play = _AtOnce(
+        [
+            Tries(attempt=run, most=max_attempts, retry_on=retry_on, forked=False, allowed_to_fail=may_fail)
+            for run in runs
+        ]
+    )
     exploration = TurnExplorer(
         play, world, oracle, max_points * max(1, len(runs)), find_all=find_all, prune=prune, watchdog=watchdog
     )
@@ -186,11 +190,10 @@ class _AtOnce(Generic[W]):
 
     ends_without_a_switch = True
 
-    def __init__(self, *, tries: Sequence[Tries[W]], may_fail: tuple[type[Exception], ...]) -> None:
+    def __init__(self, tries: Sequence[Tries[W]]) -> None:
         self.tries = tries
         self.count = len(tries)
         self.starts: Sequence[int] = range(self.count)
-        self.may_fail = may_fail
         self.actions: Sequence[str] = [self.name(run) for run in self.starts]
         self.call = f"explore_interleavings([{', '.join(_name(one.attempt) for one in tries)}]"
 
@@ -210,17 +213,11 @@ class _AtOnce(Generic[W]):
         return f"{self.name(run)}, attempt {point.attempt}"
 
     def calls(self, world: W, _relay: Callable[[], Relay]) -> list[Callable[[], Any]]:
-        return [partial(self._until_success, one, world) for one in self.tries]
+        return [partial(self._to_the_end, one, world) for one in self.tries]
 
-    def _until_success(self, tries: Tries[W], world: W) -> Any:
-        try:
-            return tries.until_success(world)
-        except NeverSucceededError as error:
-            cause = error.__cause__
-            if not isinstance(cause, self.may_fail):
-                raise
-            traceback.clear_frames(cause.__traceback__)
-            return cause
+    def _to_the_end(self, tries: Tries[W], world: W) -> Any:
+        ending = tries.until_the_end(world)
+        return ending.result if ending.error is None else ending.error
 
     def outcome(self, world: W, results: list[Any], clean: Outcome[W] | None) -> Outcome[W]:
         return Outcome(world=world, result=results, clean=clean)
@@ -256,24 +253,27 @@ class _Frozen(Generic[W]):
     def calls(self, world: W, relay: Callable[[], Relay]) -> list[Callable[[], Any]]:
         return [
             lambda: self._first(world, lambda: relay().was_frozen(0)),
-            lambda: self.tries.until_success(world) if relay().was_frozen(0) else None,
+            lambda: self.tries.until_the_end(world).result if relay().was_frozen(0) else None,
         ]
 
     def _first(self, world: W, was_frozen: Callable[[], bool]) -> Any:
         """Tried until it succeeds; once an attempt was frozen, others see to that."""
-        value: Any = ""
+        last = ""
         for _ in range(self.tries.most):
             world.points.begin_attempt()
             try:
-                returned, value = self.tries.try_once(world)
+                ending = self.tries.try_once(world)
             except NeverSucceededError as error:
                 if not was_frozen() or error.__cause__ is None:
                     raise
                 traceback.clear_frames(error.__cause__.__traceback__)
                 return error.__cause__
-            if returned or was_frozen():
-                return value
-        raise NeverSucceededError(f"{self.tries.most} attempts, and none succeeded. The last: {value}.")
+            if isinstance(ending, Ending):
+                return ending.result
+            if was_frozen():
+                return ending
+            last = ending
+        raise NeverSucceededError(f"{self.tries.most} attempts, and none succeeded. The last: {last}.")
 
     def outcome(self, world: W, results: list[Any], clean: Outcome[W] | None) -> Outcome[W]:
         if clean is None:

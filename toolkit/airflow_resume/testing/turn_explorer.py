@@ -23,7 +23,7 @@ from airflow_resume.testing.errors import (
     NeverFiredError,
     NeverSucceededError,
     NotDeterministicError,
-    NothingToInterleaveError,
+    NothingTriedError,
     TooManyPointsError,
 )
 from airflow_resume.testing.explorer import ask
@@ -218,6 +218,10 @@ class TurnExplorer(Generic[W]):
             return self._go_all(switches, kinds, max_ways=max_ways, max_pairs=max_pairs)
 
     def _go_all(self, switches: int, kinds: Sequence[CrashKind], *, max_ways: int, max_pairs: int) -> Report:
+        if switches < 1 or max_ways < 1 or (kinds and max_pairs < 1):
+            raise NothingTriedError(
+                "Nothing would be tried.\nswitches, max_ways and (with kinds) max_pairs must be 1 at least."
+            )
         level = list(self._starts())
         every = [*level]
         interleavings = len(level) if self._play.ends_without_a_switch else 0
@@ -251,12 +255,14 @@ class TurnExplorer(Generic[W]):
 
     def _run_clean(self) -> Trace:
         if self._play.count < A_RUN_AND_ANOTHER:
-            raise NothingToInterleaveError("There are no two runs that could take turns.\nPass two or more.")
+            raise NothingTriedError("There are no two runs that could take turns.\nPass two or more.")
+        if not self._oracles:
+            raise NothingTriedError("There is no oracle, so nothing would be judged.\nPass at least one.")
         first, second = self._try({}), self._try({})
         self._compare(second.trace, first.trace, len(first.trace.order))
         for run in self._play.starts:
             if first.passed_by.count(run) == 1:  # that is its end
-                raise NothingToInterleaveError(
+                raise NothingTriedError(
                     f"{self._play.name(run)} passes no point, so nothing can come in between.\nWatch its store"
                     f" (`world.watch`, or an attribute of the world), or register what it does with `world.effect`."
                 )
