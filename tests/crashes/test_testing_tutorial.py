@@ -35,7 +35,12 @@ def test_there_is_no_code_that_is_not_run() -> None:
 
 @pytest.mark.parametrize(
     ("test", "output"),
-    [("test_naive", "naive"), ("test_this_one_crash", "naive"), ("test_work_first_repeats", "exactly_once")],
+    [
+        ("test_naive", "naive"),
+        ("test_this_one_crash", "naive"),
+        ("test_work_first_repeats", "exactly_once"),
+        ("test_a_late_error", "raises_after"),
+    ],
 )
 def test_what_breaks_is_shown(tutorial: dict[str, Any], test: str, output: str) -> None:
     with pytest.raises(CrashFoundError) as caught:
@@ -60,7 +65,14 @@ def test_what_does_not_break(
     assert capsys.readouterr().out == OUTPUTS[output]
 
 
-@pytest.mark.parametrize("test", ["test_work_first_loses_nothing", "test_run_job", "test_as_a_task"])
+def test_the_first_of_several_findings_is_shown(tutorial: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
+    tutorial["test_a_wrong_page"]()
+    assert capsys.readouterr().out.startswith(OUTPUTS["wrong_once"])
+
+
+@pytest.mark.parametrize(
+    "test", ["test_work_first_loses_nothing", "test_run_job", "test_as_a_task", "test_a_new_run_has_a_job_of_its_own"]
+)
 def test_what_passes(tutorial: dict[str, Any], test: str) -> None:
     tutorial[test]()
 

@@ -114,7 +114,16 @@ def test_what_is_not_offered_or_not_readable_is_refused(
 def test_what_the_job_system_lacks_is_405() -> None:
     with FakeJobs(can_find=False, can_cancel=False).serve() as server, client_of(server) as client:
         assert answered(client.get("/jobs?token=a")) == (405, {"error": "this job system has no find"})
+        assert answered(client.get("/jobs?slot=a")) == (405, {"error": "this job system has no find_jobs"})
         assert answered(client.delete("/jobs/job-0")) == (405, {"error": "this job system has no cancel"})
+
+
+def test_jobs_are_found_by_slot() -> None:
+    with FakeJobs(can_find_by_slot=True).serve() as server, client_of(server) as client:
+        for token in ("a.1", "b.1", "a.2"):
+            client.post("/jobs", json={"token": token})
+        found = [{"id": "job-0", "token": "a.1"}, {"id": "job-2", "token": "a.2"}]
+        assert answered(client.get("/jobs?slot=a.")) == (200, found)
 
 
 # --- failures -------------------------------------------------------------------------------------------------
