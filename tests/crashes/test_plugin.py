@@ -14,9 +14,10 @@ PROJECT = Path(__file__).parents[2] / "pyproject.toml"
 USES = """
 def test_fixtures(fake_jobs, explore_crashes):
     def attempt(world):
-        fake_jobs.submit("a")
+        with world.effect("submit"):
+            fake_jobs.submit("a")
     report = explore_crashes(attempt, oracle=lambda outcome: None)
-    assert report.points == []
+    assert [str(point) for point in report.points] == ["before submit", "after submit"]
     assert fake_jobs.alive()
 """
 

@@ -27,7 +27,7 @@ from airflow_resume.testing.errors import (
 from airflow_resume.testing.kinds import ERRORS, Errors, MakeError, is_of, read_errors, read_kinds
 from airflow_resume.testing.oracles import Oracle
 from airflow_resume.testing.outcome import Outcome, Tries
-from airflow_resume.testing.points import COMES_BACK, IN_PROCESS, Point, Points
+from airflow_resume.testing.points import IN_PROCESS, Point, Points
 from airflow_resume.testing.slips import (
     check_each_is_tried,
     check_no_points_missing,
@@ -198,10 +198,6 @@ class _Rules(NamedTuple):
         points.errors = self.errors
         points.answers_count = self._has("wrong_once")
         points.ends_count = self._has("recreated") or self._has("restored")
-
-    def comebacks(self) -> set[str]:
-        """The kinds that change the database, of those that are tried."""
-        return {kind for kind in COMES_BACK if self._has(kind)}
 
     def _has(self, kind: str) -> bool:
         return any(is_of(fault, kind) for fault in self.faults)
