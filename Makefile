@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: help demo test unit contract crashes airflow matrix facts-next bench bench-quick bench-kills soak lint types check constraints clean
+.PHONY: help demo test unit contract crashes google airflow matrix facts-next bench bench-quick bench-kills soak lint types check constraints clean
 
 help:  ## show what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -21,6 +21,9 @@ contract: $(VENV)/.ready  ## what a state store must do, on ours and on Airflow'
 
 crashes: $(VENV)/.ready  ## the testing kit turned on everything, real kills of child processes included
 	@$(BIN)/python -m pytest -n 2 tests/crashes
+
+google: .venv-google/.ready  ## the crashes of Google's operators, whose provider is installed apart; Python >= 3.11
+	@.venv-google/bin/python -m pytest tests/crashes/test_bigquery.py
 
 airflow: $(VENV)/.ready  ## the tests on a real Airflow with real kills
 	@$(BIN)/python -m pytest tests/airflow
@@ -55,7 +58,7 @@ types: $(VENV)/.ready  ## mypy and pyright
 check: test lint types  ## all of it
 
 clean:  ## remove what the targets made
-	rm -rf $(VENV) dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .venv-google dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 
 $(VENV)/.ready: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 10) or sys.exit("airflow-resume needs Python 3.10 or newer, and $(PYTHON) is " + sys.version.split()[0] + ". Try: make PYTHON=python3.12 ...")'
@@ -64,4 +67,12 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check --constraint constraints.txt --upgrade pip
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check --constraint constraints.txt --editable . --group dev
+	@touch $@
+
+.venv-google/.ready: pyproject.toml constraints-google.txt
+	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("The provider of Google needs Python 3.11 or newer here, and $(PYTHON) is " + sys.version.split()[0] + ". Try: make PYTHON=python3.12 google")'
+	@echo "Making .venv-google (once; some minutes, 2 GB) ..."
+	@$(PYTHON) -m venv .venv-google
+	@.venv-google/bin/python -m pip install -qq --disable-pip-version-check --constraint constraints-google.txt --upgrade pip
+	@.venv-google/bin/python -m pip install -qq --disable-pip-version-check --constraint constraints-google.txt --editable . --group google
 	@touch $@

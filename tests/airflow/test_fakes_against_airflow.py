@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -106,7 +107,7 @@ def seen(attempt: TaskAttempt, mark: object) -> dict[str, Any]:
 
 
 def test_a_retry_and_a_clear(real: Seen) -> None:
-    attempt = task_context(assets=[facts.LIFE], retries=2)
+    attempt = task_context(dag_id=DAG_ID, task_id="life", assets=[facts.LIFE], retries=2)
     assert seen(attempt, 1) == real["life_1"]
     attempt = attempt.retry()
     assert seen(attempt, 2) == real["life_2"]
@@ -114,17 +115,35 @@ def test_a_retry_and_a_clear(real: Seen) -> None:
     assert seen(attempt.clear(), 3) == real["life_3"]
 
 
+def test_a_run_keeps_its_start_over_retries_and_clears_until_it_is_over(real: Seen) -> None:
+    first = task_context(dag_id=DAG_ID, task_id="life")
+    attempts = [first, first.retry(), first.clear()]
+    starts = [str(attempt.context["dag_run"].start_date) for attempt in attempts]
+    of_life = [real[f"start_of_life_{number}"] for number in (1, 2, 3)]
+    while_running = [real[f"start_of_cleared_{number}"] for number in (1, 2)]
+    assert _which_are_the_same(starts) == _which_are_the_same(of_life) == [True, False]
+    assert of_life[1:2] + while_running[:1] == while_running, "others were cleared, or this one while it ran"
+    again = first.clear(while_running=True).context["dag_run"].start_date
+    assert str(again) == starts[-1]
+
+
+def _which_are_the_same(found: list[str]) -> list[bool]:
+    return [one == other for one, other in pairwise(found)]
+
+
 def test_a_clear_while_running(real: Seen) -> None:
-    replaced = task_context(assets=[facts.CLEARED], retries=2)
+    replaced = task_context(dag_id=DAG_ID, task_id="cleared_while_running", assets=[facts.CLEARED], retries=2)
     assert seen(replaced, 1) == real["cleared_1"]
     attempt = replaced.clear(while_running=True)
     assert facts.seen_when_replaced(replaced.context) == real["replaced"]
-    assert seen(attempt, 2) == real["cleared_2"]
+    with attempt:
+        assert seen(attempt, 2) == real["cleared_2"]
 
 
 def test_a_mapped_task_whose_list_changes(real: Seen) -> None:
     world = new_world()
-    before = [task_context(map_index=index, assets=[facts.MAPPED], retries=1, world=world) for index in range(2)]
+    named: dict[str, Any] = {"dag_id": DAG_ID, "task_id": "mapped", "assets": [facts.MAPPED], "retries": 1}
+    before = [task_context(map_index=index, world=world, **named) for index in range(2)]
     for attempt, item in zip(before, "ab", strict=True):
         assert without_clears(seen(attempt, item)) == without_clears(real[f"mapped_2_{item}"])
     for attempt, item in zip(before[0].remap("bac"), "bac", strict=True):
@@ -137,9 +156,10 @@ def without_clears(found: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_another_run(real: Seen) -> None:
-    attempt = task_context(assets=[facts.RUNS], retries=0, task_id="run", run_id="run-1")
+    attempt = task_context(assets=[facts.RUNS], retries=0, dag_id=RUNS, task_id="run", run_id="run-1")
     for run_id in ("run-1", "run-2", "run-3"):
         assert seen(attempt, run_id) == real[run_id]
         assert facts.seen_of_events(attempt.context, run_id) == real[f"events_{run_id}"]
+        assert facts.seen_of_xcoms(attempt.context, run_id) == real[f"xcoms_{run_id}"]
         attempt.succeed()
         attempt = attempt.next_run()

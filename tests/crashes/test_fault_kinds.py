@@ -354,7 +354,7 @@ def test_a_run_starts_once_until_it_is_made_again_or_cleared_after_its_end() -> 
     first.retry()
     second = first.clear()
     assert world.run_starts[run] == started
-    third = second.clear(run_had_finished=True)
+    third = second.clear()
     assert world.run_starts[run] == started + timedelta(hours=1, minutes=1)
     third.task_store.set("k", 1)
     third.asset_stores.set("k", 1)

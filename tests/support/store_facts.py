@@ -381,16 +381,115 @@ def seen_by_an_attempt(context: Any, mark: object) -> dict[str, Any]:
         "map_index": ti.map_index,
         "last": outcome(lambda: store.get("last")),
         "of the asset": outcome(lambda: asset.get("last")),
+        "XCom": outcome(lambda: ti.xcom_pull(key="last", map_indexes=ti.map_index)),
+        "context": seen_of_the_context(context),
     }
+    found["push"] = outcome(lambda: ti.xcom_push("last", mark))
+    found["pull"] = outcome(lambda: ti.xcom_pull(key="last", map_indexes=ti.map_index))
     found["set"] = outcome(lambda: store.set("last", mark))
     found["set of the asset"] = outcome(lambda: asset.set("last", mark))
     return found
 
 
+def seen_of_the_context(context: Any) -> dict[str, Any]:
+    """What stands in the context, besides the stores and events."""
+    ti, run = context["ti"], context["dag_run"]
+    looks: dict[str, Callable[[], object]] = {
+        "the same task": lambda: context["task"] is ti.task,
+        "the same ti": lambda: context["task_instance"] is ti,
+        "get_template_context": lambda: ti.get_template_context() is context,
+        "Dag": lambda: (context["dag"].dag_id, ti.task_id in context["dag"].task_ids),
+        "task": lambda: (ti.task.task_id, ti.task.retries, ti.task.params == {}, ti.task.map_index_template),
+        "key": lambda: context["task_instance_key_str"] == f"{ti.dag_id}__{ti.task_id}__{ti.run_id}",
+        "count": lambda: context["task_reschedule_count"],
+        "params": lambda: context["params"],
+        "partition": lambda: (context["partition_key"], context["partition_date"]),
+        "no success before": lambda: [context[f"prev_{name}_date_success"] == None for name in ("start", "end")],  # noqa: E711
+        "no logical date": lambda: context["logical_date"],
+        "no ds": lambda: context["ds"],
+        "macro": lambda: context["macros"].ds_add("2026-01-01", 1),
+        "variable": lambda: context["var"]["value"].get("no_such", "default"),
+        "triggering events": lambda: len(context["triggering_asset_events"]),
+        **{f"{name} of the run": lambda name=name: getattr(run, name) for name in _OF_A_RUN},  # type: ignore[misc, dict-item]
+        "a field that runs do not have": lambda: run.nothing,
+        "state": lambda: (ti.state, ti.is_mapped, ti.end_date, ti.rendered_map_index, ti.queue),
+        "ids": lambda: (ti.id.version, ti.dag_version_id.version, ti.id == ti.dag_version_id),
+        "host": lambda: isinstance(ti.hostname, str),
+        "log": lambda: ti.log_url.split("/runs/")[1].replace(ti.run_id, "RUN"),
+        "state of the run": lambda: str(ti.get_dagrun_state(ti.dag_id, ti.run_id)),
+        "times": lambda: run.run_after <= run.start_date <= ti.start_date,
+    }
+    keys = sorted(set(context) - _KEYS_OF_TASKFLOW)
+    return {"keys": keys, **{name: outcome(look) for name, look in looks.items()}}
+
+
+_KEYS_OF_TASKFLOW = {"templates_dict", "item"}
+"""What the operator of a `@task` adds: a key of its own, and the arguments of the function."""
+
+_OF_A_RUN = (
+    "logical_date",
+    "data_interval_start",
+    "data_interval_end",
+    "end_date",
+    "run_type",
+    "state",
+    "conf",
+    "consumed_asset_events",
+    "partition_key",
+    "partition_date",
+    "note",
+    "team_name",
+)
+
+
+def seen_of_xcoms(context: Any, mark: object) -> dict[str, str]:
+    """What pulls of all kinds give, in one run after another."""
+    ti = context["ti"]
+    values: dict[str, object] = {
+        "mark": mark,
+        "a tuple": (1, (2, "b")),
+        "a time": _DAY,
+        "a set": {1},
+        "nothing": None,
+        "zero": 0,
+        "an object": object(),
+        "a dict": {"a": [1, 2.5, None]},
+    }
+    pushes = {f"push of {key}": outcome(lambda key=key: ti.xcom_push(key, values[key])) for key in values}  # type: ignore[misc]
+    looks: dict[str, Callable[[], object]] = {
+        **{f"pull of {key}": lambda key=key: ti.xcom_pull(key=key) for key in values},  # type: ignore[misc, dict-item]
+        "a missing key": lambda: ti.xcom_pull(key="no"),
+        "a missing key with a default": lambda: ti.xcom_pull(key="no", default=7),
+        "a default for what is None": lambda: ti.xcom_pull(key="nothing", map_indexes=-1, default=7),
+        "by index": lambda: ti.xcom_pull(key="mark", map_indexes=-1),
+        "by no index": lambda: ti.xcom_pull(key="mark", map_indexes=None),
+        "by another index": lambda: ti.xcom_pull(key="mark", map_indexes=3, default=7),
+        "by indices": lambda: ti.xcom_pull(key="mark", map_indexes=[-1, 3], default=7),
+        "of a task": lambda: ti.xcom_pull("run", key="mark"),
+        "of tasks": lambda: ti.xcom_pull(["run", "other"], key="mark"),
+        "of a list of one task": lambda: ti.xcom_pull(["run"], key="mark"),
+        "of a list by index": lambda: ti.xcom_pull(["run"], key="mark", map_indexes=-1),
+        "of no task": lambda: ti.xcom_pull([], key="mark"),
+        "of another Dag": lambda: ti.xcom_pull("run", dag_id="other", key="mark"),
+        "of the first run": lambda: ti.xcom_pull(key="mark", run_id="run-1"),
+        "with those of before": lambda: _sorted(ti.xcom_pull(key="mark", include_prior_dates=True)),
+        "the newest with those of before": lambda: ti.xcom_pull(key="mark", include_prior_dates=True, map_indexes=-1),
+        "what was returned": ti.xcom_pull,
+    }
+    return {**pushes, **{name: outcome(look) for name, look in looks.items()}}
+
+
+def _sorted(found: Any) -> Any:
+    return sorted(found) if isinstance(found, list) else found
+
+
 def seen_when_replaced(context: Any) -> dict[str, str]:
     """What an attempt finds after it was cleared while it ran; `last` had been set before."""
-    store, asset = context["task_state_store"], context["asset_state_store"]
+    store, asset, ti = context["task_state_store"], context["asset_state_store"], context["ti"]
     looks: dict[str, Callable[[], object]] = {
+        "pull": lambda: ti.xcom_pull(key="last"),
+        "push": lambda: ti.xcom_push("late", 1),
+        "pull what was pushed": lambda: ti.xcom_pull(key="late"),
         "get": lambda: store.get("last", "default"),
         "set": lambda: store.set("last", "late"),
         "delete": lambda: store.delete("last"),

@@ -56,6 +56,7 @@ with DAG(DAG_ID, schedule=None, default_args={"retry_delay": timedelta(0)}):
         context: Any = get_current_context()
         number = context["ti"].try_number
         keep(f"life_{number}", facts.seen_by_an_attempt(context, number))
+        keep(f"start_of_life_{number}", str(context["dag_run"].start_date))
         if number == 1:
             raise RuntimeError("to be retried")
 
@@ -65,6 +66,7 @@ with DAG(DAG_ID, schedule=None, default_args={"retry_delay": timedelta(0)}):
         context: Any = get_current_context()
         ti = context["ti"]
         keep(f"cleared_{ti.try_number}", facts.seen_by_an_attempt(context, ti.try_number))
+        keep(f"start_of_cleared_{ti.try_number}", str(context["dag_run"].start_date))
         if ti.try_number == 1:
             AirflowClient(os.environ["AIRFLOW__API__BASE_URL"]).clear(DAG_ID, ti.run_id, ti.task_id)
             keep("replaced", facts.seen_when_replaced(context))
@@ -94,5 +96,6 @@ with DAG(f"{DAG_ID}_runs", schedule=None):
         run_id = context["run_id"]
         keep(run_id, facts.seen_by_an_attempt(context, run_id))
         keep(f"events_{run_id}", facts.seen_of_events(context, run_id))
+        keep(f"xcoms_{run_id}", facts.seen_of_xcoms(context, run_id))
 
     run()

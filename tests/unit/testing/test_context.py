@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+from datetime import datetime, timezone
+from typing import Any
+
 import pytest
-from airflow.sdk import Asset, BaseOperator, get_current_context
+from airflow.sdk import DAG, Asset, BaseOperator, get_current_context
 from airflow.sdk.exceptions import AirflowRuntimeError
 from airflow.sdk.execution_time.context import NEVER_EXPIRE
 
@@ -156,3 +159,126 @@ def test_an_asset_that_went_inactive_is_not_written() -> None:
     second = first.retry()
     with pytest.raises(AirflowRuntimeError):
         second.asset_stores.set("k", 1)
+
+
+# --- what operators touch -----------------------------------------------------------------------------------------
+
+
+class Greet(BaseOperator):
+    template_fields = ("greeting",)
+
+    def __init__(self, *, greeting: str, **options: Any) -> None:
+        super().__init__(**options)
+        self.greeting = greeting
+
+    def execute(self, context: Any) -> str:
+        context["ti"].xcom_push("said", self.greeting)
+        return self.greeting
+
+
+def greet(**options: Any) -> Greet:
+    return Greet(task_id="greet", greeting="{{ ds }} {{ params.name }} {{ dag.dag_id }}", **options)
+
+
+def test_the_operator_says_what_the_task_is() -> None:
+    made = greet(retries=7, outlets=[ORDERS], params={"name": "Ada"})
+    attempt = task_context(made, dag_id="greetings", logical_date=datetime(2026, 5, 4, tzinfo=timezone.utc))
+    context = attempt.context
+    assert context["task"] is attempt.ti.task is made
+    assert (context["dag"].dag_id, context["dag"].task_ids) == ("greetings", ["greet"])
+    assert (attempt.ti.task_id, attempt.ti.max_tries, context["outlets"], context["inlets"]) == (
+        "greet",
+        7,
+        [ORDERS],
+        [],
+    )
+    with attempt:
+        assert attempt.ti.render_templates().execute(context) == "2026-05-04 Ada greetings"
+
+
+def test_an_operator_keeps_its_dag() -> None:
+    with DAG("own", schedule=None):
+        made = greet()
+    assert task_context(made, dag_id="another").context["dag"] is made.dag
+    assert task_context(made, dag_id="another").ti.dag_id == "own"
+
+
+def test_each_attempt_gets_an_operator_of_its_own_from_a_function() -> None:
+    first = task_context(lambda: greet(retries=1))
+    assert first.ti.task is not first.retry().ti.task
+
+
+def test_conf_overrides_params() -> None:
+    attempt = task_context(greet(params={"name": "Ada"}), conf={"name": "Bea"})
+    assert (attempt.context["params"], attempt.context["dag_run"].conf) == ({"name": "Bea"}, {"name": "Bea"})
+
+
+def test_a_run_without_a_logical_date_has_no_dates_in_its_context() -> None:
+    for key in ("ds", "ts", "logical_date", "data_interval_start", "prev_data_interval_end_success", "test_mode"):
+        with pytest.raises(KeyError):
+            task_context().context[key]
+
+
+def test_the_last_success_is_that_of_the_run_with_the_date_before() -> None:
+    days = [datetime(2026, 5, day, tzinfo=timezone.utc) for day in (1, 2, 3)]
+    first = task_context(logical_date=days[0])
+    first.succeed()
+    failed = first.next_run(logical_date=days[1])
+    last = failed.next_run(logical_date=days[2])
+    assert failed.context["prev_data_interval_end_success"] == days[0]
+    assert last.context["prev_data_interval_start_success"] == days[0]
+    assert last.context["prev_end_date_success"] == first.world.clock.now()
+    assert first.context["prev_start_date_success"] == None  # noqa: E711  it is made when it is looked at
+
+
+def test_xcoms_are_there_until_the_next_attempt_and_for_other_tasks() -> None:
+    first = task_context(task_id="one")
+    other = task_context(task_id="two", world=first.world)
+    first.ti.xcom_push("k", (1, 2))
+    assert other.ti.xcom_pull("one", key="k") == (1, 2)
+    second = first.retry()
+    assert (second.ti.xcom_pull(key="k"), first.ti.xcoms) == (None, {"k": (1, 2)})
+
+
+def test_xcoms_of_a_cleared_attempt_are_there_until_the_next_one_begins() -> None:
+    first = task_context()
+    second = first.clear(while_running=True)
+    first.ti.xcom_push("k", 1)
+    assert first.ti.xcom_pull(key="k") == 1
+    with second:
+        assert second.ti.xcom_pull(key="k") is None
+
+
+def test_of_earlier_runs_the_xcom_with_the_newest_date_is_pulled() -> None:
+    first = task_context(logical_date=datetime(2026, 5, 2, tzinfo=timezone.utc))
+    first.ti.xcom_push("k", "newest date")
+    second = first.next_run(logical_date=datetime(2026, 5, 1, tzinfo=timezone.utc))
+    second.ti.xcom_push("k", "newest push")
+    third = second.next_run(logical_date=datetime(2026, 5, 3, tzinfo=timezone.utc))
+    assert third.ti.xcom_pull(key="k", include_prior_dates=True, map_indexes=-1) == "newest date"
+    assert second.ti.xcom_pull(key="k", include_prior_dates=True) == "newest push"
+
+
+def test_a_run_is_started_again_only_by_a_clear_after_its_end() -> None:
+    first = task_context(task_id="one")
+    other = task_context(task_id="two", world=first.world)
+    begun = first.world.run_starts["dag", "run-1"]
+    assert first.clear().context["dag_run"].start_date == begun, "the other task runs"
+    other.succeed()
+    again = first.clear()
+    assert again.context["dag_run"].start_date > begun
+    assert again.ti.start_date >= again.context["dag_run"].start_date >= again.context["dag_run"].run_after
+
+
+def test_ids_of_attempts_differ_and_are_in_order() -> None:
+    first = task_context()
+    ids = [first.ti.id, first.retry().ti.id, task_context(task_id="two", world=first.world).ti.id]
+    assert ids == sorted(set(ids))
+    assert {found.version for found in ids} == {7}
+
+
+def test_connections_and_variables_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AIRFLOW_VAR_PLACE", "here")
+    monkeypatch.setenv("AIRFLOW_CONN_SHOP", "http://shop.example")
+    context = task_context().context
+    assert (context["var"]["value"].place, context["conn"].shop.host) == ("here", "shop.example")

@@ -2,30 +2,34 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
-from datetime import timedelta
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from functools import partial
-from types import SimpleNamespace, TracebackType
-from typing import TYPE_CHECKING, Any, Literal
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from airflow.sdk.definitions.asset import Asset
+from airflow.sdk.definitions.asset import Asset, AssetNameRef, AssetUriRef
 
 from airflow_resume.testing.assets import AnyAsset, FakeAssetStores
 from airflow_resume.testing.events import AssetEvent, FakeInletEvents
 from airflow_resume.testing.stores import FakeTaskStore
-from airflow_resume.testing.world import AirflowVersion, Instance, InstanceRecord, World
+from airflow_resume.testing.task_instance import FakeTaskInstance, PlainTask
+from airflow_resume.testing.world import AirflowVersion, Instance, InstanceRecord, Run, World
 
 if TYPE_CHECKING:
+    from airflow.sdk import DAG, BaseOperator
     from typing_extensions import Self
 
 LONG = timedelta(days=31)
 """Longer than Airflow keeps a key by default."""
 
+MakeOperator: TypeAlias = "Callable[[], BaseOperator]"
+
 
 def task_context(
+    task: BaseOperator | MakeOperator | None = None,
     *,
     dag_id: str = "dag",
     task_id: str = "task",
@@ -33,6 +37,8 @@ def task_context(
     map_index: int = -1,
     retries: int = 3,
     assets: Iterable[AnyAsset] = (),
+    logical_date: datetime | None = None,
+    conf: Mapping[str, Any] | None = None,
     airflow: AirflowVersion = "3.3",
     world: World | None = None,
 ) -> TaskAttempt:
@@ -43,22 +49,40 @@ def task_context(
         with first.retry() as second:
             operator.execute(second.context)  # the same state, another attempt
 
+    The operator itself can be given, and is then `ti.task`: its task id, retries, inlets, outlets and Dag are those of
+    the context. A function that makes it is called for each attempt, as each new process reads the Dag file again.
+
+        with task_context(lambda: Load(task_id="load", retries=2)) as first:
+            first.ti.render_templates().execute(first.context)
+
     Args:
-        dag_id: of the task.
-        task_id: of the task.
+        task: the operator, which is put into a Dag if it has none, or what makes it.
+        dag_id: of the task; an operator that has a Dag says it itself.
+        task_id: of the task; an operator says it itself.
         run_id: of its run.
         map_index: of its instance; -1 when the task is not mapped.
-        retries: of the task.
-        assets: inlets and outlets at once; those given as `Asset` are known to Airflow and active.
+        retries: of the task; an operator says it itself.
+        assets: inlets and outlets at once; those given as `Asset` are known to Airflow and active. An operator says
+            them itself.
+        logical_date: of the run, and its data interval begins and ends there; None is that of a triggered run.
+        conf: of the run.
         airflow: which version's life cycle.
         world: the Airflow that another attempt belongs to, for several tasks in one; its version is the world's.
     """
     given = world or World(airflow=airflow)
-    task = TaskSpec(
-        dag_id=dag_id, task_id=task_id, run_id=run_id, map_index=map_index, retries=retries, assets=tuple(assets)
+    spec = TaskSpec(
+        dag_id=dag_id,
+        task_id=task_id,
+        run_id=run_id,
+        map_index=map_index,
+        retries=retries,
+        inlets=tuple(assets),
+        outlets=tuple(assets),
+        logical_date=logical_date,
+        conf=dict(conf or {}),
+        operator=task,
     )
-    given.know(task.assets)
-    return TaskAttempt(task, given)
+    return TaskAttempt(spec, given)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,7 +94,11 @@ class TaskSpec:
     run_id: str
     map_index: int
     retries: int
-    assets: tuple[AnyAsset, ...]
+    inlets: tuple[Any, ...]
+    outlets: tuple[Any, ...]
+    logical_date: datetime | None
+    conf: dict[str, Any]
+    operator: BaseOperator | MakeOperator | None
 
     @property
     def instance(self) -> Instance:
@@ -78,49 +106,49 @@ class TaskSpec:
         return self.dag_id, self.run_id, self.task_id, self.map_index
 
     @property
-    def run(self) -> tuple[str, str]:
+    def run(self) -> Run:
         """What a clear counts in."""
         return self.dag_id, self.run_id
 
-
-@dataclass(kw_only=True)
-class FakeTaskInstance:
-    """The `ti` of a context."""
-
-    dag_id: str
-    task_id: str
-    run_id: str
-    map_index: int
-    try_number: int
-    max_tries: int
-    task: Any
-    world: World = field(repr=False)
-    xcoms: dict[str, Any] = field(default_factory=dict)
-    """What this attempt pushed."""
-
     @property
-    def stats_tags(self) -> dict[str, str]:
-        """Tags of metrics."""
-        return {"dag_id": self.dag_id, "task_id": self.task_id}
+    def assets(self) -> list[AnyAsset]:
+        """The inlets and outlets that are assets; one that is both stands there once."""
+        both = dict.fromkeys((*self.inlets, *self.outlets))
+        return [asset for asset in both if isinstance(asset, (Asset, AssetNameRef, AssetUriRef))]
 
-    def get_task_states(
-        self,
-        dag_id: str,
-        map_index: int | None = None,
-        task_ids: Sequence[str] = (),
-        *,
-        run_ids: Sequence[str] = (),
-    ) -> dict[str, dict[str, str]]:
-        """The states of task instances, by run and task, as Airflow's `ti` answers; a mapped one is `task_<index>`."""
-        states: dict[str, dict[str, str]] = defaultdict(dict)
-        for (dag, run, task, index), record in self.world.instances.items():
-            if dag == dag_id and run in run_ids and task in task_ids and map_index in {None, index}:
-                states[run][task if index < 0 else f"{task}_{index}"] = record.state
-        return dict(states)
+    def make_task(self) -> Any:
+        """The operator of a new attempt."""
+        if self.operator is None:
+            return PlainTask(
+                dag_id=self.dag_id,
+                task_id=self.task_id,
+                retries=self.retries,
+                inlets=list(self.inlets),
+                outlets=list(self.outlets),
+            )
+        made: Any = self.operator() if callable(self.operator) else self.operator
+        if not made.has_dag():
+            made.dag = _dag(self.dag_id)
+        return made
 
-    def xcom_push(self, key: str, value: Any) -> None:
-        """Keep an XCom."""
-        self.xcoms[key] = value
+    def of(self, task: Any) -> TaskSpec:
+        """The same with what the operator says itself."""
+        if self.operator is None:
+            return self
+        return replace(
+            self,
+            dag_id=task.dag_id,
+            task_id=task.task_id,
+            retries=task.retries,
+            inlets=tuple(task.inlets),
+            outlets=tuple(task.outlets),
+        )
+
+
+def _dag(dag_id: str) -> DAG:
+    from airflow.sdk import DAG
+
+    return DAG(dag_id, schedule=None)
 
 
 class TaskAttempt:
@@ -130,19 +158,33 @@ class TaskAttempt:
     stores reads defaults from that of the task, and is refused when it writes.
     """
 
-    def __init__(self, task: TaskSpec, world: World) -> None:
+    def __init__(self, task: TaskSpec, world: World, *, begins_when_entered: bool = False) -> None:
+        made = task.make_task()
         self.world = world
-        self._task = task
+        self._task = task.of(made)
         self._stack = ExitStack()
-        world.start_attempt(task.instance, retries=task.retries)
-        self.context = self._context()
+        world.know(self._task.assets)
+        world.start_run(self._task.run, task.logical_date)
+        self._forgets_xcoms = begins_when_entered
+        if not begins_when_entered:
+            world.xcoms.forget(*self._task.instance)
+        world.attempts += 1
+        self._record.start_attempt(retries=self._task.retries)
+        self.context = self._context(self._task_instance(made))
         """What Airflow passes to `execute`; a plain dict."""
 
     def __enter__(self) -> Self:
+        from airflow.sdk.bases.operator import ExecutorSafeguard
         from airflow.sdk.execution_time.context import set_current_context
 
         self._record.state = "running"
+        if self._forgets_xcoms:
+            self._forgets_xcoms = False
+            self.world.xcoms.forget(*self._task.instance)
         self._stack.enter_context(set_current_context(self.context))  # type: ignore[arg-type]
+        if self._task.operator is not None:
+            token = ExecutorSafeguard.tracker.set(self.ti.task)
+            self._stack.callback(ExecutorSafeguard.tracker.reset, token)
         return self
 
     def __exit__(
@@ -154,41 +196,114 @@ class TaskAttempt:
     def _record(self) -> InstanceRecord:
         return self.world.instances[self._task.instance]
 
-    def _context(self) -> dict[str, Any]:
-        from airflow.sdk.execution_time.context import OutletEventAccessors
+    def _context(self, ti: FakeTaskInstance) -> dict[str, Any]:
+        from airflow.sdk.execution_time import context as real
 
-        ti = self._task_instance()
-        items: dict[str, Any] = {
+        task, assets = self._task, self._task.assets
+        dag_run = self._dag_run()
+        dag = None if task.operator is None else ti.task.dag
+        ti.context = {
             "ti": ti,
             "task_instance": ti,
             "task": ti.task,
+            "dag": dag or _lazy(self._dag_with_the_task),
             "run_id": ti.run_id,
-            "dag_run": self._dag_run(),
-            "inlets": list(self._task.assets),
-            "outlets": list(self._task.assets),
-            "params": {},
-            "outlet_events": OutletEventAccessors(),
-            "inlet_events": FakeInletEvents(self._task.assets, self.world.events),
-            "task_state_store": self.world.task_store(self._task.instance),
+            "dag_run": dag_run,
+            "inlets": ti.task.inlets,
+            "outlets": ti.task.outlets,
+            "params": _params(dag, ti.task, task.conf),
+            "map_index_template": ti.task.map_index_template,
+            "outlet_events": real.OutletEventAccessors(),
+            "inlet_events": FakeInletEvents(task.inlets, self.world.events),
+            "triggering_asset_events": real.TriggeringAssetEventsAccessor.build([]),
+            "macros": real.MacrosAccessor(),
+            "var": {
+                "json": real.VariableAccessor(deserialize_json=True),
+                "value": real.VariableAccessor(deserialize_json=False),
+            },
+            "conn": real.ConnectionAccessor(),
+            "task_instance_key_str": f"{task.dag_id}__{task.task_id}__{task.run_id}",
+            "task_reschedule_count": 0,
+            "partition_key": None,
+            "partition_date": None,
+            "prev_start_date_success": _lazy(partial(self._last_success, "start_date")),
+            "prev_end_date_success": _lazy(partial(self._last_success, "end_date")),
+            "task_state_store": self.world.task_store(task.instance),
         }
-        if self._task.assets:  # without any, Airflow leaves the key out
-            store_of = partial(self.world.asset_store, self._task.instance)
-            items["asset_state_store"] = FakeAssetStores(self._task.assets, store_of)
-        return items
+        if dag_run.logical_date is not None:
+            ti.context.update(self._dates(dag_run.logical_date))
+        if assets:  # without any, Airflow leaves the key out
+            store_of = partial(self.world.asset_store, task.instance)
+            ti.context["asset_state_store"] = FakeAssetStores(assets, store_of)
+        return ti.context
 
-    def _dag_run(self) -> SimpleNamespace:
-        clear_number = self.world.clear_numbers[self._task.run]
-        return SimpleNamespace(
+    def _dates(self, logical_date: datetime) -> dict[str, Any]:
+        """What Airflow leaves out for a run without a logical date."""
+        from airflow.sdk.timezone import coerce_datetime
+
+        date: Any = coerce_datetime(logical_date)
+        ds, ts = date.strftime("%Y-%m-%d"), date.isoformat()
+        ds_nodash = ds.replace("-", "")
+        return {
+            "logical_date": date,
+            "data_interval_start": date,
+            "data_interval_end": date,
+            "ds": ds,
+            "ds_nodash": ds_nodash,
+            "ts": ts,
+            "ts_nodash": date.strftime("%Y%m%dT%H%M%S"),
+            "ts_nodash_with_tz": ts.replace("-", "").replace(":", ""),
+            "task_instance_key_str": f"{self._task.dag_id}__{self._task.task_id}__{ds_nodash}",
+            "prev_data_interval_start_success": _lazy(partial(self._last_success, "logical_date")),
+            "prev_data_interval_end_success": _lazy(partial(self._last_success, "logical_date")),
+        }
+
+    def _last_success(self, date: Literal["start_date", "end_date", "logical_date"]) -> datetime | None:
+        from airflow.sdk.timezone import coerce_datetime
+
+        run = self.world.last_success(self._task.run)
+        if run is None:
+            return None
+        found = self.world.run_starts[run] if date == "start_date" else getattr(self.world.runs[run], date)
+        return coerce_datetime(found)
+
+    def _dag_with_the_task(self) -> DAG:
+        from airflow.sdk import BaseOperator
+
+        task, dag = self._task, _dag(self._task.dag_id)
+        BaseOperator(
+            task_id=task.task_id,
+            retries=task.retries,
+            inlets=list(task.inlets),
+            outlets=list(task.outlets),
+            dag=dag,
+        )
+        return dag
+
+    def _dag_run(self) -> Any:
+        from airflow.sdk.api.datamodels._generated import DagRun, DagRunState, DagRunType
+
+        run = self.world.runs[self._task.run]
+        return DagRun.model_construct(
             dag_id=self._task.dag_id,
             run_id=self._task.run_id,
-            clear_number=clear_number,
-            conf={},
-            logical_date=None,
-            start_date=self.world.run_starts.get(self._task.run),
+            logical_date=run.logical_date,
+            data_interval_start=run.logical_date,
+            data_interval_end=run.logical_date,
+            run_after=run.run_after,
+            start_date=self.world.run_starts[self._task.run],
+            end_date=None,
+            clear_number=self.world.clear_numbers[self._task.run],
+            run_type=DagRunType.MANUAL,
+            state=DagRunState.RUNNING,
+            conf=dict(self._task.conf),
+            consumed_asset_events=[],
+            partition_key=None,
         )
 
-    def _task_instance(self) -> FakeTaskInstance:
-        assets = list(self._task.assets)
+    def _task_instance(self, made: Any) -> FakeTaskInstance:
+        from airflow.sdk.api.datamodels._generated import TaskInstanceState
+
         return FakeTaskInstance(
             dag_id=self._task.dag_id,
             task_id=self._task.task_id,
@@ -196,14 +311,12 @@ class TaskAttempt:
             map_index=self._task.map_index,
             try_number=self._record.try_number,
             max_tries=self._record.max_tries,
-            task=SimpleNamespace(
-                task_id=self._task.task_id,
-                retries=self._task.retries,
-                inlets=assets,
-                outlets=assets,
-                on_kill=lambda: None,
-            ),
+            start_date=max(self.world.clock.now(), self.world.run_starts[self._task.run]),
+            task=made,
             world=self.world,
+            number=self.world.attempts,
+            state=TaskInstanceState.RUNNING,
+            is_mapped=self._task.map_index >= 0,
         )
 
     @property
@@ -247,18 +360,18 @@ class TaskAttempt:
         while_running: bool = False,
         moves_max_tries: bool = True,
         keep_state: bool | None = None,
-        run_had_finished: bool = False,
     ) -> TaskAttempt:
         """A person clears the task: the next attempt.
 
-        `clear_number` of the run moves, and `max_tries` becomes the number of tries so far plus the retries.
+        `clear_number` of the run moves, and `max_tries` becomes the number of tries so far plus the retries. The run
+        is started again, with a new `start_date`, if this was the last of its tasks that ran.
 
         Args:
-            while_running: the attempt still runs, and goes on until Airflow kills it some seconds later.
+            while_running: the attempt still runs, and goes on until Airflow kills it some seconds later; its XComs
+                are there until the next attempt is entered.
             moves_max_tries: False for a clear while running that looks like a retry of which only `clear_number`
                 tells; Airflow leaves `max_tries` alone when the attempt does not end as it was told to.
             keep_state: by default Airflow's way: 3.3 keeps the task's state, 3.4 discards it.
-            run_had_finished: then the run starts once more, and has another start date.
 
         Raises:
             ValueError: `max_tries` stays only when the task is cleared while it runs.
@@ -266,12 +379,11 @@ class TaskAttempt:
         if not (moves_max_tries or while_running):
             raise ValueError("max_tries of a task that has ended moves when it is cleared")
         self._clear(self._task, moves_max_tries=moves_max_tries, keep_state=keep_state)
-        self.world.clear_numbers[self._task.run] += 1
-        if run_had_finished:
-            self.world.restart_run(self._task.run)
-        following = self.retry()
-        if while_running:  # until the next attempt is entered
-            self._record.state = "restarting"
+        self._count_clear(is_over=not while_running)
+        if not while_running:
+            return self.retry()
+        following = TaskAttempt(self._task, self.world, begins_when_entered=True)
+        self._record.state = "restarting"
         return following
 
     def _clear(self, task: TaskSpec, *, moves_max_tries: bool = True, keep_state: bool | None = None) -> None:
@@ -281,6 +393,18 @@ class TaskAttempt:
         if not (self.world.airflow == "3.3" if keep_state is None else keep_state):
             record.rows.clear()
 
+    def _count_clear(self, *, is_over: bool) -> None:
+        others = {
+            state
+            for instance, state in self.world.states_of(self._task.run).items()
+            if instance[2] != self._task.task_id
+        }
+        self.world.count_clear(self._task.run, is_over=is_over and others <= {"success", "failed"})
+
+    def clear_another_task(self) -> None:
+        """A person clears another task of the run: attempts from now on have a higher `clear_number`."""
+        self._count_clear(is_over=False)
+
     def recreate(self) -> TaskAttempt:
         """The Dag run is deleted and made again with its run id, a minute later: the first attempt of the new one.
 
@@ -288,10 +412,6 @@ class TaskAttempt:
         """
         self.world.recreate_runs(self._task.run)
         return TaskAttempt(self._task, self.world)
-
-    def clear_another_task(self) -> None:
-        """A person clears another task of the run: attempts from now on have a higher `clear_number`."""
-        self.world.clear_numbers[self._task.run] += 1
 
     def expire(self, after: timedelta = LONG) -> list[str]:
         """Let time pass, and Airflow delete what has expired of all task state: the keys that went.
@@ -307,7 +427,7 @@ class TaskAttempt:
         attempts of all instances that there were are replaced.
         """
         self.world.replace_all(self._task.instance[:3])
-        self.world.clear_numbers[self._task.run] += 1
+        self._count_clear(is_over=True)
         return [self._mapped(replace(self._task, map_index=index)) for index in range(len(items))]
 
     def _mapped(self, task: TaskSpec) -> TaskAttempt:
@@ -317,7 +437,9 @@ class TaskAttempt:
     def succeed(self) -> None:
         """The attempt succeeded: the events of its outlets are published, which is when others see them."""
         events: Any = self.context["outlet_events"]
-        for asset in self._task.assets:
+        self._record.state = "success"
+        self.world.end_run(self._task.run)
+        for asset in dict.fromkeys(self._task.outlets):
             if isinstance(asset, Asset):
                 self.world.events.append(self._event(asset, events[asset].extra))
 
@@ -332,11 +454,26 @@ class TaskAttempt:
             source_map_index=self._task.map_index,
         )
 
-    def next_run(self, run_id: str | None = None) -> TaskAttempt:
+    def next_run(self, run_id: str | None = None, *, logical_date: datetime | None = None) -> TaskAttempt:
         """The first attempt in another run: the task's state is empty, that of the assets is the same.
 
         Whether this attempt succeeded is not its business: call `succeed` before if it has.
         """
         runs = {instance[1] for instance in self.world.instances}
-        task = replace(self._task, run_id=run_id or f"run-{len(runs) + 1}")
+        task = replace(self._task, run_id=run_id or f"run-{len(runs) + 1}", logical_date=logical_date)
         return TaskAttempt(task, self.world)
+
+
+def _lazy(make: Callable[[], Any]) -> Any:
+    """A stand-in that is made when it is first used, as Airflow has in its contexts."""
+    from lazy_object_proxy import Proxy  # type: ignore[import-untyped]
+
+    return Proxy(make)
+
+
+def _params(dag: DAG | None, task: Any, conf: dict[str, Any]) -> dict[str, Any]:
+    if not (dag or conf):
+        return {}
+    from airflow.sdk.definitions.param import process_params
+
+    return process_params(dag, task, conf, suppress_exception=False)  # type: ignore[arg-type]

@@ -17,6 +17,7 @@ from airflow_resume.testing.events import AssetEvent
 from airflow_resume.testing.operations import Counter, Observer
 from airflow_resume.testing.rows import Rows
 from airflow_resume.testing.stores import AsyncFakeTaskStore, FakeAssetStore, FakeTaskStore
+from airflow_resume.testing.xcoms import XComs
 
 A_MINUTE = timedelta(minutes=1)
 
@@ -24,6 +25,12 @@ AirflowVersion: TypeAlias = Literal["3.3", "3.4"]
 
 Instance: TypeAlias = tuple[str, str, str, int]
 """Dag id, run id, task id and map index: what state belongs to."""
+
+Run: TypeAlias = tuple[str, str]
+"""Dag id and run id."""
+
+MOMENT = timedelta(microseconds=1)
+"""A run that is started again starts later, even where the clock was not moved."""
 
 attempt_begun: ContextVar[Callable[[object, bool], object] | None] = ContextVar("attempt_begun", default=None)
 """Told by a new attempt of which task instance it is, and whether it replaces another one."""
@@ -63,6 +70,16 @@ class InstanceRecord:
 
 
 @dataclass
+class RunRecord:
+    """What Airflow knows of a Dag run, besides when it was started."""
+
+    run_after: datetime
+    logical_date: datetime | None = None
+    end_date: datetime | None = None
+    """When the last of its tasks succeeded; None while one has not."""
+
+
+@dataclass
 class AssetRecord:
     """What Airflow knows of an asset."""
 
@@ -76,8 +93,10 @@ class WorldBackup:
     """What the database had."""
 
     instances: dict[Instance, InstanceRecord]
-    clear_numbers: dict[tuple[str, str], int]
-    run_starts: dict[tuple[str, str], datetime]
+    clear_numbers: dict[Run, int]
+    run_starts: dict[Run, datetime]
+    runs: dict[Run, RunRecord]
+    xcoms: dict[Any, Any]
     assets: dict[str, AssetRecord]
     events: list[AssetEvent]
 
@@ -93,10 +112,16 @@ class World:
     clock: FakeClock = field(default_factory=FakeClock)
     counter: Counter = field(default_factory=Counter)
     instances: dict[Instance, InstanceRecord] = field(default_factory=lambda: defaultdict(InstanceRecord))
-    clear_numbers: dict[tuple[str, str], int] = field(default_factory=lambda: defaultdict(int))
+    clear_numbers: dict[Run, int] = field(default_factory=lambda: defaultdict(int))
     """By Dag id and run id: how often any task of the run was cleared."""
-    run_starts: dict[tuple[str, str], datetime] = field(default_factory=dict)
-    """By Dag id and run id: when its first attempt began. It tells a run from one that was made again with its id."""
+    run_starts: dict[Run, datetime] = field(default_factory=dict)
+    """When the scheduler started each run. A retry leaves that alone, and so does a clear while the run goes on; the
+    clear of a run that is over has it started again, and so has a run that is deleted and made again with its id.
+    """
+    runs: dict[Run, RunRecord] = field(default_factory=dict)
+    xcoms: XComs = field(default_factory=XComs)
+    attempts: int = 0
+    """How many there were, of all tasks."""
     assets: dict[str, AssetRecord] = field(default_factory=dict)
     """By name."""
     events: list[AssetEvent] = field(default_factory=list)
@@ -117,17 +142,37 @@ class World:
             if isinstance(asset, Asset):
                 self.assets.setdefault(asset.name, AssetRecord(asset))
 
-    def start_attempt(self, instance: Instance, *, retries: int) -> None:
-        """A task instance is tried once more; with the first attempt of its run, the run begins."""
-        self.run_starts.setdefault(instance[:2], self.clock.now())
-        self.instances[instance].start_attempt(retries=retries)
+    def start_run(self, run: Run, logical_date: datetime | None) -> None:
+        """Let the run be known and started, unless it is."""
+        self.run_starts.setdefault(run, self.clock.now())
+        self.runs.setdefault(run, RunRecord(run_after=self.clock.now(), logical_date=logical_date)).end_date = None
 
-    def restart_run(self, run: tuple[str, str]) -> None:
-        """A task of a run that had finished is cleared: the run begins once more, a minute later."""
-        self.clock.advance(A_MINUTE)
-        self.run_starts[run] = self.clock.now()
+    def count_clear(self, run: Run, *, is_over: bool) -> None:
+        """Count that a task of the run was cleared; one that is over is started again."""
+        self.clear_numbers[run] += 1
+        if is_over:
+            self.run_starts[run] = max(self.clock.now(), self.run_starts[run] + MOMENT)
 
-    def recreate_runs(self, *runs: tuple[str, str]) -> None:
+    def states_of(self, run: Run) -> dict[Instance, str]:
+        """The states of the task instances of a run."""
+        return {instance: record.state for instance, record in self.instances.items() if instance[:2] == run}
+
+    def end_run(self, run: Run) -> None:
+        """Note that the run is over, if all its tasks have succeeded."""
+        if set(self.states_of(run).values()) == {"success"}:
+            self.runs[run].end_date = self.clock.now()
+
+    def last_success(self, run: Run) -> Run | None:
+        """The run of the same Dag with the newest logical date before that of `run`, of those that succeeded."""
+        own = self.runs[run].logical_date
+        found = [
+            (record.logical_date, other)
+            for other, record in self.runs.items()
+            if own and other[0] == run[0] and record.end_date and record.logical_date and record.logical_date < own
+        ]
+        return max(found)[1] if found else None
+
+    def recreate_runs(self, *runs: Run) -> None:
         """The runs (Dag id and run id; by default, all) are deleted and made again with their ids, a minute later.
 
         Their task state is gone, try numbers begin at 1 again, nothing counts as cleared, and every attempt is
@@ -136,8 +181,10 @@ class World:
         self.clock.advance(A_MINUTE)
         for instance in [each for each in self.instances if not runs or each[:2] in runs]:
             self.instances.pop(instance).replace()
+            self.xcoms.forget(*instance)
         for run in runs or list(self.run_starts):
             self.run_starts.pop(run, None)
+            self.runs.pop(run, None)
             self.clear_numbers.pop(run, None)
 
     def clear_state(self) -> None:
@@ -151,6 +198,8 @@ class World:
             instances={instance: record.copy() for instance, record in self.instances.items()},
             clear_numbers=dict(self.clear_numbers),
             run_starts=dict(self.run_starts),
+            runs={run: replace(record) for run, record in self.runs.items()},
+            xcoms=dict(self.xcoms.kept),
             assets={name: replace(record, rows=Rows(record.rows)) for name, record in self.assets.items()},
             events=list(self.events),
         )
@@ -162,6 +211,8 @@ class World:
         _replace_all(self.instances, {instance: record.copy() for instance, record in backup.instances.items()})
         _replace_all(self.clear_numbers, backup.clear_numbers)
         _replace_all(self.run_starts, backup.run_starts)
+        _replace_all(self.runs, {run: replace(record) for run, record in backup.runs.items()})
+        _replace_all(self.xcoms.kept, backup.xcoms)
         for name, asset in self.assets.items():
             old = backup.assets.get(name)
             asset.rows.replace_by(old.rows if old else {})
