@@ -75,6 +75,9 @@ class MemoryStore:
     def __init__(self) -> None:
         self.values: dict[str, JsonValue] = {}
 
+    def __repr__(self) -> str:
+        return "<MemoryStore>"
+
     def get(self, key: str, default: JsonValue = None) -> JsonValue:
         """The value, or `default` when there is none."""
         return copy.deepcopy(self.values.get(key, default))

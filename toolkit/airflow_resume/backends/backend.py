@@ -94,7 +94,8 @@ class SqlStoreBackend(BaseStoreBackend):
         )
 
     def __repr__(self) -> str:
-        return f"<SqlStoreBackend {self._database.url.render_as_string(hide_password=True)}>"
+        shown = self._database.url.set(query={})  # a query may have passwords too
+        return f"<SqlStoreBackend {shown.render_as_string(hide_password=True)}>"
 
     @property
     def store_id(self) -> str:

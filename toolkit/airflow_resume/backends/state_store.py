@@ -35,6 +35,9 @@ class SqlStateStore:
         self._backend = backend
         self._scope = TaskScope(dag_id="", run_id="", task_id=scope) if isinstance(scope, str) else scope
 
+    def __repr__(self) -> str:
+        return f"<SqlStateStore in {self._backend!r}>"
+
     def get(self, key: str, default: JsonValue = None) -> JsonValue:
         """The value, or `default` when there is none."""
         text = self._backend.get(self._scope, key)

@@ -6,7 +6,7 @@ import logging
 import random
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain, repeat
 from typing import NoReturn, TypeVar
@@ -28,9 +28,10 @@ T = TypeVar("T")
 class Clock:
     """Time as an argument: seconds that only go forward, sleeping, and a number in [0, 1)."""
 
-    monotonic: Callable[[], float] = time.monotonic
-    sleep: Callable[[float], None] = time.sleep
-    random: Callable[[], float] = random.random
+    # Not shown: a function shows where in memory it is, and what stands in a Dag must look the same in every process.
+    monotonic: Callable[[], float] = field(default=time.monotonic, repr=False)
+    sleep: Callable[[float], None] = field(default=time.sleep, repr=False)
+    random: Callable[[], float] = field(default=random.random, repr=False)
 
 
 def clock_of(store: StateStore) -> Clock:

@@ -193,6 +193,9 @@ class Checkpoint(Generic[T]):
         self._run: LoopRun[T] = LoopRun(plan, None if within is None else within._run)  # noqa: SLF001  of the same class
         self._iterated = False
 
+    def __repr__(self) -> str:
+        return f"<Checkpoint {self._run.plan.name!r} of {self._run.plan.source!r}>"
+
     # --- iterating --------------------------------------------------------------------------------------------
 
     def __iter__(self) -> Iterator[T]:

@@ -37,6 +37,10 @@ class Source(ABC, Generic[T_co]):
     max_age: timedelta | None = None
     """How long a saved position is good for, where that is known."""
 
+    def __repr__(self) -> str:
+        """The same in every process, as it may stand in a Dag, and without the elements, which may be private."""
+        return f"<{type(self).__name__}>"
+
     def definition(self) -> Mapping[str, object]:
         """What positions depend on: when one of these differs, a saved position means something else."""
         return {}

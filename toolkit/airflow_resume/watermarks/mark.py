@@ -131,6 +131,9 @@ class Watermark(Generic[T]):
         self.asset = options.asset
         """What is loaded."""
 
+    def __repr__(self) -> str:
+        return f"<Watermark {self._options.name!r} of {self.asset.name!r}>"
+
     # --- decorating -------------------------------------------------------------------------------------------
 
     @overload
