@@ -109,6 +109,24 @@ class OursDeferred(Ours):
         return job_ended(external_id, context)
 
 
+class OursPolled(Ours):
+    """With a trigger that asks a client, and cancels."""
+
+    deferrable = True
+
+    def job_trigger(self, external_id: Any, context: Any) -> Any:
+        from airflow_resume.jobs.trigger import PollJobTrigger
+
+        trigger = PollJobTrigger(
+            client="clients.Jobs",
+            client_kwargs={"variable": "JOBS_URL", "label": context["run_id"]},
+            external_id=external_id,
+            poll=POLL,
+        )
+        trigger.follow(self.resume_policy)
+        return trigger
+
+
 class AirflowsDeferred(Airflows):
     """The deferrable path of the operators of the providers: it submits, and defers."""
 
