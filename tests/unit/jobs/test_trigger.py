@@ -247,6 +247,7 @@ def task_is(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any], None]:
 
 def killed(trigger: JobTrigger, times: int = 1) -> None:
     async def kill() -> None:
+        trigger.task_instance = SimpleNamespace(task_id="task")  # type: ignore[assignment]
         waiting = asyncio.create_task(trigger.wait())
         await asyncio.sleep(0.005)
         waiting.cancel()
@@ -273,12 +274,13 @@ def test_a_job_is_cancelled_once_when_a_person_ends_its_task(
 
 @pytest.mark.parametrize("state", ["deferred", RuntimeError("away")])
 def test_a_job_lives_on_when_another_triggerer_has_it_or_nobody_knows(
-    jobs: FakeJobs, task_is: Callable[[Any], None], state: Any
+    jobs: FakeJobs, task_is: Callable[[Any], None], state: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     jobs.jobs[0].states = ["RUNNING"]
     task_is(state)
     killed(polling())
     assert (cancels(jobs), jobs.alive()) == (0, ["job-0"])
+    assert ("its job 'job-0' is left alone, and may be running" in caplog.text) is (state != "deferred")
 
 
 @pytest.mark.parametrize(
@@ -345,10 +347,24 @@ def test_a_cancel_that_takes_longer_than_airflow_gives_it_is_in_an_error_line(
 
     async def kill() -> None:
         with pytest.raises(asyncio.TimeoutError):
-            await asyncio.wait_for(Slow(external_id="job-9", region="eu").on_kill(), 0.05)
+            slow = Slow(external_id="job-9", region="eu")
+            slow.task_instance = SimpleNamespace(task_id="task")  # type: ignore[assignment]
+            await asyncio.wait_for(slow.on_kill(), 0.5)
 
     asyncio.run(kill())
     assert "The job 'job-9' could not be cancelled, and may be running" in caplog.text
+
+
+def test_a_triggerer_asks_airflow_once_before_it_matters(jobs: FakeJobs, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Any] = []
+    monkeypatch.setattr(module, "_asked_ahead", set())
+    monkeypatch.setattr(module, "_state_in_airflow", asked.append)
+    for _ in range(2):
+        jobs.jobs[0].states = ["RUNNING", "SUCCEEDED"]
+        trigger = polling()
+        trigger.task_instance = SimpleNamespace(task_id="task")  # type: ignore[assignment]
+        events_of(trigger)
+    assert len(asked) == 1
 
 
 @pytest.mark.parametrize(

@@ -40,8 +40,12 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-ANSWER_SECONDS = 10.0
-"""How long to ask for the state of the task. Airflow gives `on_kill` 30 seconds in all."""
+ANSWER_SECONDS = 20.0
+"""How long to ask for the state of the task. Airflow gives `on_kill` 30 seconds in all.
+"""
+_asked_ahead: set[asyncio.Task[str | None]] = set()
+"""A triggerer sets up its API when it is asked for the first time, which takes seconds, and more than 20 on a machine
+with much to do. So each triggerer asks once before it matters."""
 CANCEL_TRIES, CANCEL_PAUSE = 3, 1.0
 CLOCK_SKEW = timedelta(minutes=1)
 """How far the clocks of a scheduler and of a triggerer may be apart."""
@@ -145,6 +149,8 @@ class JobTrigger(BaseTrigger):
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Wait, and fire `{"external_id": ..., "status": ...}`."""
+        if self.cancel_on_kill and not _asked_ahead:
+            _asked_ahead.add(asyncio.create_task(self._learn_state()))
         status = await self.wait()
         said = None if status is None else str(getattr(status, "value", status))
         yield TriggerEvent({"external_id": self.external_id, "status": said})  # type: ignore[no-untyped-call]
@@ -155,7 +161,11 @@ class JobTrigger(BaseTrigger):
         is_due = self.deadline is not None and utc_now() >= datetime.fromisoformat(self.deadline) - CLOCK_SKEW
         ending = ending_of_trigger(state, is_due=is_due)
         goes = {Ending.USER: self.cancel_on_kill, Ending.CLEARED: self.cancel_on_clear}.get(ending, False)
-        if not goes:
+        if ending is Ending.UNKNOWN and self.cancel_on_kill:
+            log.error(
+                "Nobody knows why the trigger ends; its job %r is left alone, and may be running", self.external_id
+            )
+        elif not goes:
             log.info("The trigger ends (%s, task %s); job %r is left alone", ending.value, state, self.external_id)
         elif not self._can_cancel:
             log.error("The deferred task ends (%s); nothing can cancel its job %r", ending.value, self.external_id)
@@ -183,6 +193,8 @@ class JobTrigger(BaseTrigger):
 
     async def _learn_state(self) -> str | None:
         """Of the task in Airflow; None when it cannot be learned."""
+        if self.task_instance is None:  # outside a triggerer there is nobody to ask
+            return None
         try:
             return await asyncio.wait_for(asyncio.to_thread(_state_in_airflow, self.task_instance), ANSWER_SECONDS)
         except Exception:
