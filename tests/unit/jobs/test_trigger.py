@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import asyncio
 import json
 import logging
+import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta, timezone
 from types import SimpleNamespace
@@ -386,3 +390,11 @@ def test_airflow_is_asked_for_the_very_task(
     ti = SimpleNamespace(dag_id="dag", run_id="run", task_id="task", map_index=map_index)
     assert module._state_in_airflow(ti) == state
     assert (asked["dag_id"], asked["task_ids"], asked["run_ids"]) == ("dag", ["task"], ["run"])
+
+
+def test_who_reads_a_dag_file_does_not_load_triggers() -> None:
+    code = "import sys, airflow_resume.jobs, airflow_resume_mixins; print([n for n in sys.modules if 'trigger' in n])"
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True, env=environment)
+    names = ast.literal_eval(loaded.stdout)
+    assert not {"airflow.triggers.base", "airflow_resume.jobs.trigger"} & set(names)
