@@ -20,6 +20,8 @@ from airflow_resume import PollPolicy, ResumePolicy, run_job
 from airflow_resume.testing import FakeJobs
 from airflow_resume_mixins import ResumableJobMixin
 
+MAX_DEFERRALS = 5
+
 Go = Callable[[Scene, ResumePolicy], Any]
 
 QUICK = PollPolicy(interval=timedelta(milliseconds=1), max_interval=timedelta(milliseconds=1))
@@ -107,15 +109,18 @@ def in_operator(scene: Scene, policy: ResumePolicy, *, kind: Any = Train, **attr
 
 
 def after_deferral(scene: Scene, policy: ResumePolicy) -> Any:
-    """What the task does when its trigger has fired, in the same try."""
+    """The task dies when it has deferred; afterwards its triggers fire, whether or not the job has ended."""
     operator = made(Deferring, scene, policy)
-    try:
-        return operator.execute(scene.context)
-    except TaskDeferred as deferred:
-        if scene.notes.get("deferred"):
-            return getattr(operator, deferred.method_name)(scene.context, {})
-        scene.notes["deferred"] = True
-        scene.die()
+    go_on = operator.execute
+    for _ in range(MAX_DEFERRALS):
+        try:
+            return go_on(scene.context)
+        except TaskDeferred as deferred:
+            if not scene.notes.get("deferred"):
+                scene.notes["deferred"] = True
+                scene.die()
+            go_on = partial(getattr(operator, deferred.method_name), event={})
+    raise AssertionError("it defers again and again")
 
 
 def marked_failed(scene: Scene, policy: ResumePolicy) -> Any:
@@ -148,7 +153,8 @@ class JobScenario:
         lives: what is ordered before each attempt that is left behind, the first one first.
         between: how the task goes on after an attempt, and at the end the one that takes the job up.
         go: runs the task.
-        submits: how many jobs the attempt that takes it up submits; `tokens`: it uses the token on record.
+        submits: how many jobs the attempt that takes it up submits.
+        same_token: it does so with the token on record; None where either will do.
         gives: what it returns, or the name of the error that it raises.
         jobs: makes the job system.
     """
@@ -162,7 +168,7 @@ class JobScenario:
     jobs: Callable[[], FakeJobs] = lambda: FakeJobs(scripts=[LONG])
     policy: dict[str, Any] = field(default_factory=dict)
     alter: Callable[[FakeJobs], None] = lambda _jobs: None
-    same_token: bool = False
+    same_token: bool | None = False
 
     def leave(self) -> Scene:
         """Play it up to the last death."""
@@ -189,11 +195,12 @@ class JobScenario:
             outcome: Any = (self.go_later or self.go)(scene, self._policy())
         except Exception as error:  # noqa: BLE001  by its name
             outcome = type(error).__name__
+        same_token = [job.token for job in jobs.jobs[before:]] == tokens[-1:]
         return {
             "gives": repr(outcome),
             "submits": len(jobs.jobs) - before,
             "most_alive": jobs.most_alive,
-            "with the same token": [job.token for job in jobs.jobs[before:]] == tokens[-1:],
+            "with the same token": self.same_token is not None and same_token,
             "tokens that are on record no more": sorted(set(tokens) - set(_tokens(scene))),
         }
 
@@ -203,7 +210,7 @@ class JobScenario:
             "gives": repr(self.gives),
             "submits": self.submits,
             "most_alive": min(1, self.submits) if self.most_alive is None else self.most_alive,
-            "with the same token": self.same_token,
+            "with the same token": bool(self.same_token),
             "tokens that are on record no more": [],
         }
 
@@ -273,7 +280,10 @@ SCENARIOS: dict[str, JobScenario] = {
         most_alive=1,
     ),
     "intent, refused": JobScenario(
-        lives=(lambda scene: scene.jobs.fail_next("submit", ConnectionRefusedError()),), submits=1, gives=JOB
+        lives=(lambda scene: scene.jobs.fail_next("submit", ConnectionRefusedError()),),
+        submits=1,
+        gives=JOB,
+        same_token=None,
     ),
     # --- submitted -------------------------------------------------------------------------------------------
     **{
@@ -341,11 +351,10 @@ SCENARIOS: dict[str, JobScenario] = {
         lives=(fail_all,), jobs=_first_fails, policy={"on_failed_job": "fail"}, submits=0, gives="JobFailedForGoodError"
     ),
     "failed three times": JobScenario(lives=(fail_all,) * 3, jobs=_first_fails, submits=1, gives={"job": "job-3"}),
-    "failed, then hanging": JobScenario(
-        lives=(fail_all, die_at("status")),
-        jobs=lambda: FakeJobs(scripts=[["FAILED"], LONG]),
+    "failed, then not fetched": JobScenario(
+        lives=(fail_all, die_at("result")),
+        jobs=lambda: FakeJobs(scripts=[["FAILED"], ["SUCCEEDED"]]),
         submits=0,
         gives=NEXT,
-        most_alive=1,
     ),
 }
