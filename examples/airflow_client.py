@@ -202,6 +202,26 @@ class AirflowClient:
         body = {"dry_run": False, "dag_run_id": run_id, "task_ids": list(task_ids), "only_failed": False}
         self._insist("POST", f"/api/v2/dags/{dag_id}/clearTaskInstances", body)
 
+    def end_run(self, dag_id: str, run_id: str) -> None:
+        """Mark a run as failed, and its tasks with it, as a person does in the UI."""
+        self._insist("PATCH", _run(dag_id, run_id), {"state": "failed"})
+
+    def delete_run(self, dag_id: str, run_id: str) -> None:
+        """Delete a run that has ended; its id may be used again."""
+        self._insist("DELETE", _run(dag_id, run_id), None)
+
+    def clear_state_store(self, dag_id: str, run_id: str, task_id: str) -> None:
+        """Delete all that a task has in its state store, as a person does in the UI."""
+        self._insist("DELETE", f"{_task(dag_id, run_id, task_id)}/state-store", None)
+
+    def parse_again(self, dag_id: str) -> None:
+        """Ask the Dag processor to look at the file of a Dag now."""
+        self._insist("PUT", f"/api/v2/parseDagFile/{self._get(f'/api/v2/dags/{dag_id}')['file_token']}", None)
+
+    def retries(self, dag_id: str, task_id: str) -> int:
+        """Of a task, as Airflow has parsed it."""
+        return int(self._get(f"/api/v2/dags/{dag_id}/tasks/{task_id}")["retries"])
+
     def asset_events(self, name: str) -> list[dict[str, Json]]:
         """The events of an asset, oldest first."""
         events = self._get("/api/v2/assets/events", name_pattern=name, order_by="timestamp", limit=_MOST_ENTRIES)

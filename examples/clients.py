@@ -72,14 +72,18 @@ class Flights(Service):
 class Jobs(Service):
     """The job service."""
 
-    def submit(self, token: str | None = None, *, seconds: float | None = None) -> int:
-        """Start a job, and return its id."""
-        body = {"token": token, "seconds": seconds or float(os.environ.get("JOB_SECONDS", "8"))}
+    def submit(self, token: str | None = None, *, seconds: float | None = None, once: bool = False) -> int:
+        """Start a job, and return its id; with `once`, that of the job which has the token already, if there is one."""
+        body = {"token": token, "seconds": seconds or float(os.environ.get("JOB_SECONDS", "8")), "once": once}
         return self.call("POST", "/jobs", json=body)["id"]  # type: ignore[no-any-return]
 
     def find(self, token: str) -> int | None:
         """The id of the job with this token, if there is one."""
         return next((job["id"] for job in self.call("GET", "/jobs", token=token)), None)
+
+    def find_all(self, prefix: str) -> dict[str, int]:
+        """The ids of the jobs whose token begins with `prefix`, by token."""
+        return {job["token"]: job["id"] for job in self.call("GET", "/jobs", token_prefix=prefix)}
 
     def status(self, job_id: int) -> str:
         """RUNNING, SUCCEEDED, FAILED or CANCELLED."""

@@ -1,11 +1,13 @@
-"""A job service on loopback that runs each job as a process of its own, and does not recognise a token twice.
+"""A job service on loopback that runs each job as a process of its own.
 
     python job_service.py --port 0 --folder jobs --port-file port
 
 | request | answer |
 |---|---|
 | `POST /jobs {"token": text or null, "label": text, "seconds": number}` | `{"id": n}`, from 0 upward |
+| the same with `"once": true` | as above, or the job that has the token already |
 | `GET /jobs/ID`, `GET /jobs?token=T` | a job; the jobs with a token, newest first |
+| `GET /jobs?token_prefix=P` | the jobs whose token begins with it, newest first |
 | `GET /jobs/ID/result` | `{carrier: mean arrival delay}`, 409 while there is none |
 | `DELETE /jobs/ID` | cancels, answers once the process has ended |
 | `POST /hurry {"label": text}` | the jobs with the label, and those to come, take no longer than they must |
@@ -108,9 +110,9 @@ class JobService(JsonService):
         with self._lock:
             match request.route:
                 case ("POST", "jobs"):
-                    return {"id": self._submit(request).number}
+                    return {"id": (self._recognised(request) or self._submit(request)).number}
                 case ("GET", "jobs"):
-                    return [job.describe() for job in self._with_token(request.query.get("token"))]
+                    return [job.describe() for job in self._asked_for(request)]
                 case ("GET", "jobs", number):
                     return self._job(number).describe()
                 case ("GET", "jobs", number, "result"):
@@ -169,8 +171,16 @@ class JobService(JsonService):
                 job.result.with_suffix(HURRY).touch()
         return {}
 
-    def _with_token(self, token: str | None) -> Iterator[Job]:
-        return (job for job in reversed(self._jobs) if token in (None, job.token))
+    def _recognised(self, request: Request) -> Job | None:
+        token = request.optional("token", str)
+        if token is None or not request.optional("once", bool):
+            return None
+        return next((job for job in self._jobs if job.token == token), None)
+
+    def _asked_for(self, request: Request) -> Iterator[Job]:
+        token, prefix = request.query.get("token"), request.query.get("token_prefix", "")
+        newest_first = (job for job in reversed(self._jobs) if token in (None, job.token))
+        return (job for job in newest_first if (job.token or "").startswith(prefix))
 
     def _job(self, number: str) -> Job:
         if not number.isdecimal() or int(number) >= len(self._jobs):

@@ -28,6 +28,11 @@ def downgrade(file: Path) -> None:
     _replace(file, OURS, AIRFLOWS)
 
 
+def edit_retries(file: Path) -> None:
+    """Down by one."""
+    _replace(file, "RETRIES = 3\n", "RETRIES = 2\n")
+
+
 def _replace(file: Path, old: str, new: str) -> None:
     text = file.read_text()
     assert old in text

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from dataclasses import dataclass
+from typing import Any
 
 from task_runs import PATIENCE, TaskRun
 
@@ -43,6 +44,11 @@ class Run(TaskRun):
         """Ours says so when all is saved; Airflow's says nothing, and saves nothing but the id."""
         return "reconnect (" in self.log(1) or self.state_store().keys() == {"remote_job_id"}
 
+    def is_about_to_submit(self) -> bool:
+        """Whether the intent is saved, and no id."""
+        record = self.state_store().get("resume.job.job", {})
+        return record.get("phase") == "intent" and record.get("id") is None
+
     @property
     def books(self) -> dict[str, int]:
         """Jobs submitted, alive now, the most alive at once, and how often one was cancelled."""
@@ -63,6 +69,18 @@ class Run(TaskRun):
 
     def until_told_to_go(self) -> None:
         self.until(lambda: "The task ends (shutdown)" in self.log(1), "the task was told to go")
+
+    def make_again(self, **conf: Any) -> None:
+        """Delete the run, ended or not, and start another with its id; its jobs have the same label."""
+        airflow = self.stage.airflow
+        if airflow.run_state(self.dag_id, self.run_id) not in {"success", "failed"}:
+            airflow.end_run(self.dag_id, self.run_id)
+        airflow.delete_run(self.dag_id, self.run_id)
+        airflow.trigger(self.dag_id, conf, self.run_id)
+
+    def forget_state(self) -> None:
+        """All that the task has saved."""
+        self.stage.airflow.clear_state_store(*self._place)
 
     def let_jobs_end(self) -> None:
         """The ones there are, and those to come."""

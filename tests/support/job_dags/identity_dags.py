@@ -1,0 +1,115 @@
+"""Dags whose runs come back under their old names, or lose what they have saved; the task is `run`."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from datetime import timedelta
+from typing import Any
+
+from airflow.sdk import DAG, Asset, BaseOperator, get_current_context, task
+from job_operators import (  # type: ignore[import-not-found]
+    GLANCE,
+    POLL,
+    Hooks,
+    Ours,
+    jobs_of,
+    result_of,
+    seconds_of,
+)
+
+from airflow_resume import ResumePolicy
+from airflow_resume_mixins import ResumableJobMixin
+
+POLICY = ResumePolicy(poll=POLL)
+RETRIES: dict[str, Any] = {"retries": 8, "retry_delay": timedelta(seconds=1)}
+TICKS = Asset("ticks")
+
+
+class Cancelling(Hooks, ResumableJobMixin, BaseOperator):  # type: ignore[misc]
+    def cancel_job(self, external_id: Any, context: Any) -> None:
+        jobs_of(context).cancel(external_id)
+
+
+class ByToken(Ours):  # type: ignore[misc]
+    """Its system looks a submission up by its token; a first try submits as late as the run's `conf` says."""
+
+    def submit_job(self, context: Any) -> int:
+        late = context["dag_run"].conf.get("submits_late")
+        if late and context["ti"].try_number == 1:
+            time.sleep(late)
+        job: int = super().submit_job(context)
+        return job
+
+
+class Once(Cancelling):
+    """Its system knows a token that it was given before, and cannot be asked for one."""
+
+    submission_is_idempotent = True
+
+    def submit_job(self, context: Any) -> int:
+        return jobs_of(context).submit(self.submission_token, seconds=seconds_of(context), once=True)
+
+
+class Neither(Cancelling):
+    """Its system takes no token."""
+
+    def submit_job(self, context: Any) -> int:
+        return jobs_of(context).submit(seconds=seconds_of(context))
+
+
+class BySlot(Ours):  # type: ignore[misc]
+    """Its system can be asked for all jobs of the slot."""
+
+    def find_jobs(self, slot: str, context: Any) -> dict[str, int]:
+        return jobs_of(context).find_all(slot)
+
+
+for dag_id, operator in [
+    ("by_token", ByToken),
+    ("once", Once),
+    ("neither", Neither),
+    ("by_slot", BySlot),
+]:
+    with DAG(dag_id, schedule=None, default_args=RETRIES):
+        operator(task_id="run", resume_policy=POLICY)
+
+
+with DAG("two_coroutines", schedule=None, default_args=RETRIES):
+
+    @task(task_id="run", inlets=[TICKS], outlets=[TICKS])
+    async def function() -> Any:
+        """One waits for a job, while the other keeps both stores busy, until both have ended."""
+        from airflow_resume import arun_job
+
+        context: Any = get_current_context()
+        service, ended = jobs_of(context), asyncio.Event()
+
+        class Delays:
+            def submit(self, token: str) -> Any:
+                return service.submit(token, seconds=seconds_of(context))
+
+            def result(self, job_id: int) -> Any:
+                return result_of(job_id, context)
+
+            status, find, cancel = service.status, service.find, service.cancel
+
+        async def wait() -> Any:
+            try:
+                return await arun_job(Delays(), policy=POLICY)
+            finally:
+                ended.set()
+
+        async def tick() -> int:
+            ticks = 0
+            while not ended.is_set():
+                ticks += 1
+                await context["asset_state_store"][TICKS].aset("ticks", ticks)
+                await asyncio.to_thread(context["task_state_store"].set, "ticks", ticks)
+                await asyncio.sleep(GLANCE.total_seconds() / 10)
+            return ticks
+
+        result, ticks = await asyncio.gather(wait(), tick())
+        return {**result, "ticks": ticks}
+
+    function()
