@@ -43,7 +43,9 @@ def shared_stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
     dags = copy_of_job_dags(home / "dags")
     shutil.copytree(LOOP_DAGS, dags, dirs_exist_ok=True)
     options: dict[str, Any] = {"heartbeat_timeout": HEARTBEAT_TIMEOUT, "triggerer": True, "progress": say}
-    with Stage(home, dags=dags, flights=few_flights(home), **options) as running:
+    # By this name its jobs are known as its own; the address on loopback is that of many.
+    env = {"AIRFLOW__AIRFLOW_RESUME__DEPLOYMENT": home.parent.name}
+    with Stage(home, dags=dags, flights=few_flights(home), env=env, **options) as running:
         for dag_id in ("ours", "ours_mapped", "upgraded", "downgraded", "edited_retries", "by_token", "loops"):
             running.airflow.wait_until_parsed(dag_id)
         # So that no run gets the id 0, which Airflow's mixin takes for none.

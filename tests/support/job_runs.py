@@ -42,7 +42,8 @@ class Run(TaskRun):
 
     def is_waiting(self) -> bool:
         """Ours says so when all is saved; Airflow's says nothing, and saves nothing but the id."""
-        return "reconnect (" in self.log(1) or self.state_store().keys() == {"remote_job_id"}
+        log = self.log(1)
+        return " wait (" in log or "reconnect (" in log or self.state_store().keys() == {"remote_job_id"}
 
     def is_about_to_submit(self) -> bool:
         """Whether the intent is saved, and no id."""
