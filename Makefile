@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: help demo test unit contract crashes google airflow matrix facts-next bench bench-quick bench-kills soak lint types check constraints clean
+.PHONY: help demo test unit contract crashes google airflow matrix facts-next jobs-next bench bench-quick bench-kills soak lint types check constraints clean
 
 help:  ## show what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -33,6 +33,9 @@ matrix: $(VENV)/.ready  ## which backend keeps the contract: docs/conformance.md
 
 facts-next: $(VENV)/.ready  ## the stand-ins of the testing kit against the pre-release of the next Airflow
 	@$(BIN)/python tests/support/facts_next.py
+
+jobs-next: $(VENV)/.ready  ## jobs whose run, Dag file or record changes, on the pre-release of the next Airflow
+	@$(BIN)/python tests/support/facts_next.py jobs
 
 bench: $(VENV)/.ready  ## measure ours beside others, which are installed apart; writes docs/benchmarks.* and the README
 	@$(BIN)/python tests/benchmarks --publish

@@ -61,6 +61,16 @@ def test_a_task_whose_retries_were_edited_down_does_its_work_again_when_it_is_cl
     assert run.task["max_tries"] == before
 
 
+def test_a_task_keeps_its_job_when_another_one_was_cleared_and_it_is_killed(shared_stage: Stage) -> None:
+    run = Run.waiting(shared_stage, "after_another")
+    run.clear(tasks=("first",))
+    first = (run.dag_id, run.run_id, "first")
+    run.until(lambda: shared_stage.airflow.task_instance(*first)["try_number"] == 2, "the other one runs again")
+    run.process.kill()
+    run.until_taken_up(2)
+    assert run.outcome() == "1 job, its result"
+
+
 # --- coroutines ---------------------------------------------------------------------------------------------------
 
 

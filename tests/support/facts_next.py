@@ -1,6 +1,7 @@
-"""Compare the fakes with the pre-release of the next Airflow, in a virtual environment that is thrown away.
+"""Try the pre-release of the next Airflow, in a virtual environment that is thrown away.
 
-    python facts_next.py
+    python facts_next.py              # compare the fakes with it
+    python facts_next.py jobs         # play the jobs on it whose run, Dag file or record changes
 
 What differs is reported and is no failure: a pre-release may change, and the fakes follow the release.
 """
@@ -8,6 +9,7 @@ What differs is reported and is no failure: a pre-release may change, and the fa
 from __future__ import annotations
 
 import subprocess
+import sys
 import tempfile
 import venv
 import xml.etree.ElementTree as ET
@@ -17,10 +19,14 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 NEXT = "apache-airflow>=3.4.0b1,<3.5"
 NEEDED = ["pytest", "httpx", "psutil", "hypothesis"]
-SUITE = "tests/airflow/test_fakes_against_airflow.py"
+SUITES = {
+    "fakes": "tests/airflow/test_fakes_against_airflow.py",
+    "jobs": "tests/airflow/test_jobs_identities.py",
+}
 
 
 def main() -> None:
+    suite = SUITES[sys.argv[1] if len(sys.argv) > 1 else "fakes"]
     with tempfile.TemporaryDirectory() as folder:
         python = Path(folder) / "bin" / "python"
         venv.create(folder, with_pip=True)
@@ -38,9 +44,9 @@ def main() -> None:
             ROOT,
         ]
         if subprocess.run(install, check=False).returncode != 0:
-            print(f"{NEXT} cannot be installed here, so nothing was compared.")
+            print(f"{NEXT} cannot be installed here, so nothing was tried.")
             return
-        print(f"Comparing with {version(python)}; this takes some minutes ...", flush=True)
+        print(f"Trying {version(python)}; this takes some minutes ...", flush=True)
         report = Path(folder) / "report.xml"
         compare: list[str | Path] = [
             python,
@@ -49,7 +55,7 @@ def main() -> None:
             "-q",
             "-p",
             "no:cacheprovider",
-            SUITE,
+            suite,
             f"--junitxml={report}",
         ]
         ran = subprocess.run(compare, cwd=ROOT, check=False, capture_output=True, text=True)

@@ -63,7 +63,7 @@ with DAG("version", schedule=None, default_args={"resume_policy": POLICY, "retri
 
     @task
     def loop() -> None:
-        for _ in checkpoint([1, 2], name="numbers", save_every=2):
+        for _ in checkpoint([1, 2], name="numbers", interval=timedelta(seconds=1)):
             pass
 
     load()

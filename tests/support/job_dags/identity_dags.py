@@ -48,21 +48,24 @@ class Once(Cancelling):
     submission_is_idempotent = True
 
     def submit_job(self, context: Any) -> int:
-        return jobs_of(context).submit(self.submission_token, seconds=seconds_of(context), once=True)
+        job: int = jobs_of(context).submit(self.submission_token, seconds=seconds_of(context), once=True)
+        return job
 
 
 class Neither(Cancelling):
     """Its system takes no token."""
 
     def submit_job(self, context: Any) -> int:
-        return jobs_of(context).submit(seconds=seconds_of(context))
+        job: int = jobs_of(context).submit(seconds=seconds_of(context))
+        return job
 
 
 class BySlot(Ours):  # type: ignore[misc]
     """Its system can be asked for all jobs of the slot."""
 
     def find_jobs(self, slot: str, context: Any) -> dict[str, int]:
-        return jobs_of(context).find_all(slot)
+        found: dict[str, int] = jobs_of(context).find_all(slot)
+        return found
 
 
 for dag_id, operator in [
@@ -73,6 +76,15 @@ for dag_id, operator in [
 ]:
     with DAG(dag_id, schedule=None, default_args=RETRIES):
         operator(task_id="run", resume_policy=POLICY)
+
+
+with DAG("after_another", schedule=None, default_args=RETRIES):
+
+    @task
+    def first() -> None:
+        """Is cleared while the other one runs."""
+
+    first() >> ByToken(task_id="run", resume_policy=POLICY)
 
 
 with DAG("two_coroutines", schedule=None, default_args=RETRIES):

@@ -71,6 +71,22 @@ def test_a_cancelled_job_is_gone_when_the_answer_arrives(client: httpx.Client) -
     assert client.get(f"/jobs/{number}/result").status_code == 409
 
 
+def test_a_token_is_recognised_where_that_is_asked_for(client: httpx.Client) -> None:
+    token = "a"
+    first = submit(client, token=token)
+    assert client.post("/jobs", json={"token": token, "seconds": FOREVER, "once": True}).json()["id"] == first
+    assert client.post("/jobs", json={"token": "b", "seconds": FOREVER, "once": True}).json()["id"] != first
+    assert submit(client, token=token) > first
+    assert stats(client, "")[0] == 3
+
+
+def test_jobs_are_found_by_the_beginning_of_their_token(client: httpx.Client) -> None:
+    numbers = [submit(client, token=token) for token in ("ab", "ac", "b")]
+    submit(client)
+    found = client.get("/jobs", params={"token_prefix": "a"}).json()
+    assert [each["id"] for each in found] == [numbers[1], numbers[0]]
+
+
 def test_a_job_that_dies_has_failed(client: httpx.Client, eventually: Eventually) -> None:
     number = submit(client)
     os.kill(client.get(f"/jobs/{number}").json()["pid"], signal.SIGKILL)
