@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import TaskDeferred
 
-from airflow_resume import ResumePolicy
-from airflow_resume.jobs import ending
+from airflow_resume import ResumePolicy, killed
 from airflow_resume.jobs.protocol import ENDED_SOMEHOW, WORDS
 from airflow_resume.testing import FakeJobs, task_context
 from airflow_resume.testing.jobs import UnknownJobError
@@ -112,4 +111,4 @@ def test_every_reason_and_every_field_is_on_the_page() -> None:
         assert f"| `{field}` |" in PAGE
     for reason in ("user", "shutdown", "timeout", "final_failure"):
         assert f'`"{reason}"`' in PAGE
-    assert f"within {ending.ANSWER_SECONDS:.0f} s" in PAGE
+    assert f"within {killed.ANSWER_SECONDS:.0f} s" in PAGE

@@ -11,11 +11,10 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import AirflowRescheduleException, AirflowTaskTimeout
 
-from airflow_resume import PollPolicy, ResumePolicy, run_job
+from airflow_resume import PollPolicy, ResumePolicy, killed, run_job
 from airflow_resume.attempt import utc_now
 from airflow_resume.channel import InlineChannel, ThreadChannel
 from airflow_resume.errors import JobFailedError, JobWaitTimeoutError, SupersededError, TaskStoppedError
-from airflow_resume.jobs import ending
 from airflow_resume.jobs.ending import Ending, KillFacts, ending_of_kill, goes_with_it, learn_about_kill
 from airflow_resume.jobs.policy import CancelOn
 from airflow_resume.testing import FakeJobs, TaskAttempt, task_context
@@ -83,7 +82,7 @@ def test_a_question_that_fails_is_an_unknown_reason(caplog: pytest.LogCaptureFix
 
 
 def test_a_channel_that_is_busy_is_not_waited_for_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ending, "ANSWER_SECONDS", 0.01)
+    monkeypatch.setattr(killed, "ANSWER_SECONDS", 0.01)
     channel, free = ThreadChannel(), threading.Event()
     channel.submit(free.wait)
     try:

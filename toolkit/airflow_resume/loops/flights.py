@@ -14,7 +14,6 @@ from collections.abc import Generator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, cast
 
-from airflow_resume.errors import LoopStoppedError
 from airflow_resume.loops.run import LoopRun, Todo
 
 if TYPE_CHECKING:
@@ -66,6 +65,8 @@ class Flights(Generic[R]):
         self._landed: deque[Flight[R]] = deque()
         self.failure: Exception | None = None
         """Why nothing more is started."""
+        self.stops = False
+        """The task was told to stop, so nothing more is started either."""
 
     def __len__(self) -> int:
         return len(self._aloft)
@@ -73,7 +74,7 @@ class Flights(Generic[R]):
     @property
     def has_room(self) -> bool:
         """Whether another may start."""
-        return self.failure is None and len(self._aloft) < self._limit
+        return self.failure is None and not self.stops and len(self._aloft) < self._limit
 
     def start(self, number: int, before: JsonValue, after: JsonValue) -> Flight[R]:
         """An element is being worked on."""
@@ -86,8 +87,13 @@ class Flights(Generic[R]):
             self._landed.append(flight)
 
     def fail(self, error: Exception) -> None:
-        """Start nothing more; the first error is the one that counts."""
-        self.failure = self.failure or error
+        """Start nothing more; the first reason is the one that counts."""
+        if not self.stops:
+            self.failure = self.failure or error
+
+    def stop(self) -> None:
+        """The same, as the task was told to stop."""
+        self.stops = self.failure is None
 
     def take(self) -> Flight[R] | None:
         """The next to hand out; None while there is none."""
@@ -134,7 +140,12 @@ class Flush:
     """Write what is acked."""
 
 
-Step: TypeAlias = "Next | Start[Any, R] | Wait[R] | Give[R] | Flush"
+@dataclass(frozen=True)
+class Stop:
+    """Leave the loop, as the task was told to stop."""
+
+
+Step: TypeAlias = "Next | Start[Any, R] | Wait[R] | Give[R] | Flush | Stop"
 
 
 def directions(run: LoopRun[T], flights: Flights[R]) -> Generator[Step[R], Any, None]:
@@ -149,6 +160,8 @@ def directions(run: LoopRun[T], flights: Flights[R]) -> Generator[Step[R], Any, 
             break
     if flights.failure is not None:
         raise flights.failure
+    if flights.stops:
+        yield Stop()
     if run.exhaust():
         yield Flush()
 
@@ -187,7 +200,5 @@ def _land(run: LoopRun[Any], flights: Flights[R]) -> Generator[Step[R], Any, Non
         must_flush = False
     if must_flush:
         yield Flush()
-    try:
-        run.raise_if_stopped()
-    except LoopStoppedError as stopped:
-        flights.fail(stopped)
+    if run.stop_asked:
+        flights.stop()

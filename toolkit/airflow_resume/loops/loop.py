@@ -15,7 +15,7 @@ from airflow_resume.errors import LoopError
 from airflow_resume.loops.each import Each
 from airflow_resume.loops.opening import OnChange, OnClear, OnUnreadable, OpeningPolicy
 from airflow_resume.loops.pages import Page
-from airflow_resume.loops.plan import Ack, Delivery, Durability, Keeping, OnEmpty, OnStoreError, Plan
+from airflow_resume.loops.plan import Ack, Delivery, Durability, Keeping, OnEmpty, OnShutdown, OnStoreError, Plan
 from airflow_resume.loops.run import Element, LoopRun
 from airflow_resume.loops.sequence import adelivered, delivered
 from airflow_resume.loops.skip import Skip
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
         on_unreadable: OnUnreadable
         on_store_error: OnStoreError
         on_empty: OnEmpty
+        on_shutdown: OnShutdown
         within: Checkpoint[Any] | None
         context: AnyContext | None
         store: StateStore | None
@@ -99,6 +100,7 @@ def checkpoint(
     on_unreadable: OnUnreadable = "fail",
     on_store_error: OnStoreError = "raise",
     on_empty: OnEmpty = "done",
+    on_shutdown: OnShutdown = "reschedule",
     within: Checkpoint[Any] | None = None,
     context: AnyContext | None = None,
     store: StateStore | None = None,
@@ -106,8 +108,12 @@ def checkpoint(
     """Loop over `source`; on a retry, start at the first element whose body had not finished.
 
     Validates at the call and touches nothing before the first element is asked for. No element is ever skipped. After
-    a crash, what was acked since the last write and the element in hand are delivered again. When the task is told to
-    stop (a deploy), the loop saves and raises `LoopStoppedError` between two elements, so that a retry goes on.
+    a crash, what was acked since the last write and the element in hand are delivered again.
+
+    A task that is told to stop saves and leaves the loop between two elements. When the worker goes (a deploy, a spot
+    reclaim), it gives its slot back by `AirflowRescheduleException`, and the same try goes on elsewhere some seconds
+    later; no retry is used. Otherwise `LoopStoppedError` is raised. Both are `Exception`s: an `except Exception` around
+    the loop must let them pass.
 
     Args:
         source: a source of `airflow_resume.loops`, an iterable that is the same in every attempt, an object with
@@ -133,6 +139,8 @@ def checkpoint(
         on_unreadable: a record that cannot be read: `"fail"` (default) or `"restart"`.
         on_store_error: the store is away for longer than a minute: `"raise"` (default) or `"continue"` uncommitted.
         on_empty: a source that never had an element: `"done"` (default) or `"fail"`, so that a retry asks again.
+        on_shutdown: the worker goes while the loop runs: `"reschedule"` (default) goes on in the same try, `"fail"`
+            raises `LoopStoppedError`, so that a retry goes on.
         within: the loop in whose body this one runs; both are kept in one record, whose choices are the outer one's.
         context: of the task; by default that of the running one.
         store: used instead of the task's, for scripts and tests.
@@ -147,7 +155,8 @@ def checkpoint(
             touched.
         EmptySourceError: see `on_empty`.
         SupersededError: another attempt has replaced this one; no further element is delivered.
-        LoopStoppedError: the task was told to stop.
+        LoopStoppedError: the task was told to stop, by a person or for a reason that could not be learned.
+        AirflowRescheduleException: see `on_shutdown`.
     """
     found: Source[Any] = as_source(source)
     if each:
@@ -170,6 +179,7 @@ def checkpoint(
             interval=interval,
             max_uncommitted=max_uncommitted,
             on_store_error=on_store_error,
+            on_shutdown=on_shutdown,
             context=context,
             store=store,
         ),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from airflow_resume.attempt import Attempt
 from airflow_resume.loops.alarm import Alarm
@@ -60,6 +60,10 @@ class Nested:
     def stop_asked(self) -> bool:
         """Whether the task was told to stop."""
         return self._outer.stop_asked
+
+    def stop(self, where: str) -> NoReturn:
+        """Save all loops, and leave this one; the error leaves those around it as well."""
+        self._outer.stop(where)
 
     def finished(self, now: float) -> bool:
         """The source is exhausted; whether to flush. Nothing is lost if it is not known: the element is not done."""

@@ -25,22 +25,25 @@ Delivery = Literal["at_least_once", "at_most_once"]
 Ack = Literal["each", "manual"]
 OnStoreError = Literal["raise", "continue"]
 OnEmpty = Literal["done", "fail"]
+OnShutdown = Literal["reschedule", "fail"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Keeping:
-    """When the record is written, and where; see `checkpoint`."""
+    """What is chosen for a record, and so at the outermost loop; see `checkpoint`."""
 
     durability: Durability = "async"
     interval: timedelta = timedelta(seconds=1)
     max_uncommitted: timedelta = timedelta(seconds=30)
     on_store_error: OnStoreError = "raise"
+    on_shutdown: OnShutdown = "reschedule"
     context: AnyContext | None = None
     store: StateStore | None = None
 
     def __post_init__(self) -> None:
         check_choice("durability", self.durability, Durability)
         check_choice("on_store_error", self.on_store_error, OnStoreError)
+        check_choice("on_shutdown", self.on_shutdown, OnShutdown)
         check_duration("interval", self.interval)
         check_duration("max_uncommitted", self.max_uncommitted)
 

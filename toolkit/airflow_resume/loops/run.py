@@ -14,10 +14,10 @@ from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeAlias, TypeVar
 
 from airflow_resume import values
-from airflow_resume.errors import EmptySourceError, LoopError, LoopStoppedError, TokenExpiredError, UnackedError
+from airflow_resume.errors import EmptySourceError, LoopError, TokenExpiredError, UnackedError
 from airflow_resume.loops.alarm import Bell
 from airflow_resume.loops.chunks import Reel
 from airflow_resume.loops.coast import Coast
@@ -226,7 +226,7 @@ class LoopRun(Generic[T]):
         if reel is None or not self._only_counts:
             return None
         self.bell.clear()  # before the questions: whoever rings makes one of them come out differently
-        if self.hold.stop_asked or not self.ledger.frontier.is_plain:
+        if self.stop_asked or not self.ledger.frontier.is_plain:
             return None
         now = self._clock()
         lull = min(self.hold.keeper.lull(now), self._pace.until_line(now))
@@ -373,17 +373,18 @@ class LoopRun(Generic[T]):
         """Write what is acked; when this returns, it is kept."""
         self.hold.keeper.flush()
 
-    def raise_if_stopped(self) -> None:
-        """Leave the loop between two elements when the task was told to stop.
+    @property
+    def stop_asked(self) -> bool:
+        """Whether the loop must `stop` before another element is delivered."""
+        return self.hold.stop_asked
+
+    def stop(self) -> NoReturn:
+        """Save, and leave the loop between two elements, as the task was told to stop. It waits for the store.
 
         Raises:
-            LoopStoppedError: it was.
+            As `Session.stop`.
         """
-        if self.hold.stop_asked:
-            raise LoopStoppedError(
-                f"The task was told to stop, so the loop {self.plan.name!r} stopped {self._count().opened()}. What is"
-                f" done is saved, and a retry goes on there."
-            )
+        self.hold.stop(f"the loop {self.plan.name!r} stopped {self._count().opened()}")
 
     @contextmanager
     def recovering(self) -> Iterator[None]:

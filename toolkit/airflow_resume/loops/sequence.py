@@ -48,7 +48,8 @@ def delivered(run: LoopRun[T]) -> Iterator[T]:
 def _take_back(run: LoopRun[Any]) -> None:
     if run.take_back():
         run.flush()
-    run.raise_if_stopped()
+    if run.stop_asked:
+        run.stop()
 
 
 async def adelivered(run: LoopRun[T]) -> AsyncGenerator[T, None]:
@@ -69,7 +70,8 @@ async def _one_apass(run: LoopRun[T]) -> AsyncGenerator[T, None]:
             yield element
             if run.take_back():
                 await off_the_loop(run.flush)
-            run.raise_if_stopped()
+            if run.stop_asked:
+                await off_the_loop(run.stop)
     if run.exhaust():
         await off_the_loop(run.flush)
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeAlias
 
 from airflow_resume.attempt import Attempt
-from airflow_resume.channel import LatestWriter
-from airflow_resume.errors import DanglingReferenceError, SupersededError, UnreadableRecordError
-from airflow_resume.killed import told_of_kill
+from airflow_resume.channel import LatestWriter, in_process_supervisor
+from airflow_resume.errors import DanglingReferenceError, LoopStoppedError, SupersededError, UnreadableRecordError
+from airflow_resume.killed import Ending, ending_of_kill, learn_about_kill, told_of_kill
 from airflow_resume.loops.keeper import Keeper
 from airflow_resume.loops.ledger import Ledger
 from airflow_resume.loops.opening import Left, Opening, decide_opening, facts_of, opening_error, stalls_of
@@ -18,6 +18,7 @@ from airflow_resume.loops.plan import Plan
 from airflow_resume.loops.progress import Pace
 from airflow_resume.loops.record import LoopRecord, Opened
 from airflow_resume.record import Slot
+from airflow_resume.reschedule import reschedule
 from airflow_resume.store import channel_of, open_task_store
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ class Session:
 
     def __init__(self, plan: Plan[Any]) -> None:
         store, self.attempt = open_task_store(plan.keeping.context, plan.keeping.store)
+        self._channel = channel_of(store)
         self._plan = plan
         self._slot = Slot(store, plan.key, LoopRecord)
         found = self._read()
@@ -70,7 +72,7 @@ class Session:
         self.keeper = Keeper(
             plan.name,
             keeping=plan.keeping,
-            writer=LatestWriter(channel_of(store), self._slot.write, plan.monotonic, on_failure=self.alarm.ring),
+            writer=LatestWriter(self._channel, self._slot.write, plan.monotonic, on_failure=self.alarm.ring),
             record=self._acked,
             now=started,
             careful=self._record.at.stalls > 0 and plan.policy.max_stalls is not None,
@@ -94,18 +96,60 @@ class Session:
         if isinstance(error, SupersededError):
             return
         try:
-            self._note_where_it_was_left()
-            self.keeper.flush_rest()
+            self._save()
         except Exception as failure:
             if error is None:
                 raise
             if failure is not error:
-                log.error("The position of the loop %r could not be saved: %r", self._plan.name, failure)  # noqa: TRY400
+                self._log_unsaved(failure)
+
+    def stop(self, where: str) -> NoReturn:
+        """Save, and leave the loop, in the way that fits why the task was told to stop.
+
+        It is saved here, and not only by `close`: the loop around this one is closed when nothing refers to it any
+        more, and the traceback of an error does until Airflow has been told how the attempt ended.
+
+        Args:
+            where: the loop stopped, for messages.
+
+        Raises:
+            AirflowRescheduleException: the worker goes, and the same try is to go on elsewhere.
+            LoopStoppedError: anything else, or nothing, was learned about why.
+            SupersededError: another attempt has replaced this one.
+        """
+        try:
+            self._save()
+        except SupersededError:
+            raise
+        except Exception as failure:  # noqa: BLE001  the next process begins at what was saved before
+            self._log_unsaved(failure)
+        why = self._why_stopped()
+        if why is Ending.SHUTDOWN and self._plan.keeping.on_shutdown == "reschedule":
+            log.info("The worker goes, so %s; the task gives its slot back, and its try goes on there", where)
+            reschedule(now=self._plan.now)
+        raise LoopStoppedError(
+            f"The task was told to stop ({why.value}), so {where}. What is done is saved, and a retry goes on there."
+        )
+
+    def _why_stopped(self) -> Ending:
+        if in_process_supervisor():  # it reschedules nothing
+            return Ending.UNKNOWN
+        facts = learn_about_kill(
+            self._channel, ask_state=self.attempt.ask_state, sees_record=lambda: self._read() is not None
+        )
+        return ending_of_kill(facts)
+
+    def _save(self) -> None:
+        self._note_where_it_was_left()
+        self.keeper.flush_rest()
+
+    def _log_unsaved(self, failure: Exception) -> None:
+        log.error("The position of the loop %r could not be saved: %r", self._plan.name, failure)
 
     def _note_where_it_was_left(self) -> None:
         """An attempt that came no further and lived to say so was not killed by the element in hand."""
         at = self._record.at
-        if not self.ledger.done and self.ledger.level().where() == at.where:
+        if not (self.ledger.done or at.left) and self.ledger.level().where() == at.where:
             self._record = self._record.model_copy(update={"at": at.model_copy(update={"left": True})})
             self.keeper.touch()
 

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from airflow.sdk.exceptions import AirflowRescheduleException
+
+from airflow_resume.errors import LoopStoppedError, SupersededError
+
 MAX_ERROR = 160
 """Characters of an error that are kept."""
 MAX_SKIPS = 50
@@ -13,6 +17,9 @@ MAX_SKIPS = 50
 @dataclass(frozen=True, kw_only=True)
 class Skip:
     """Which elements may be passed over.
+
+    The end of the attempt is no fault of the element: what a loop inside the body raises when the task was told to stop
+    or was replaced passes over nothing, also with `on=(Exception,)`.
 
     Args:
         on: errors of the body that do not stop the loop.
@@ -36,7 +43,10 @@ class Skip:
 
     def covers(self, error: Exception, *, skipped: int) -> bool:
         """Whether the element may be passed over, when so many were before."""
-        return isinstance(error, self.on) and skipped < self.limit
+        return isinstance(error, self.on) and not isinstance(error, _OF_THE_ATTEMPT) and skipped < self.limit
+
+
+_OF_THE_ATTEMPT = (AirflowRescheduleException, LoopStoppedError, SupersededError)
 
 
 def described(error: BaseException) -> str:

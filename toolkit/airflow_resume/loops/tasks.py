@@ -8,7 +8,7 @@ from contextlib import aclosing, asynccontextmanager
 from typing import Any, TypeVar
 
 from airflow_resume.channel import off_the_loop
-from airflow_resume.loops.flights import Flight, Flights, Flush, Give, Next, Start, Wait, directions
+from airflow_resume.loops.flights import Flight, Flights, Flush, Give, Next, Start, Stop, Wait, directions
 from airflow_resume.loops.run import LoopRun, Todo
 from airflow_resume.loops.sequence import aopened
 from airflow_resume.loops.steps import sent
@@ -47,6 +47,8 @@ async def _one_pass(run: LoopRun[T], work: Callable[[T], Awaitable[R]], flights:
                     yield result
                 case Flush():
                     await off_the_loop(run.flush)
+                case Stop():
+                    await off_the_loop(run.stop)
             step = sent(steps, reply)
 
 

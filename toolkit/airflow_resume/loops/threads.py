@@ -10,7 +10,7 @@ from queue import SimpleQueue
 from typing import Any, TypeVar
 
 from airflow_resume.errors import LoopError
-from airflow_resume.loops.flights import Flight, Flights, Flush, Give, Next, Start, Wait, directions
+from airflow_resume.loops.flights import Flight, Flights, Flush, Give, Next, Start, Stop, Wait, directions
 from airflow_resume.loops.run import LoopRun, Todo
 from airflow_resume.loops.sequence import opened
 from airflow_resume.loops.steps import sent
@@ -45,6 +45,8 @@ def _one_pass(run: LoopRun[T], work: Callable[[T], R], pool: ThreadPoolExecutor,
                 yield result
             case Flush():
                 run.flush()
+            case Stop():
+                run.stop()
         step = sent(steps, reply)
 
 

@@ -346,6 +346,11 @@ class TaskAttempt:
         self._record.state = "running"
         return TaskAttempt(self._task, self.world)
 
+    def reschedule(self) -> TaskAttempt:
+        """The attempt ended with `AirflowRescheduleException`: another process goes on in the same try."""
+        self._record.try_number -= 1
+        return self.retry()
+
     def supersede(self) -> TaskAttempt:
         """The attempt was given up for dead and lives on: what comes next is a retry, at the same time as this."""
         return self.retry()
