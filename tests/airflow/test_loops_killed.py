@@ -174,18 +174,87 @@ def test_a_cleared_task_starts_over(shared_stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("told", ["process", "supervisor"])
-def test_a_loop_that_is_told_to_go_stops_at_the_next_element_and_repeats_none(shared_stage: Stage, told: str) -> None:
-    run = LoopRun.start(shared_stage, "loops", count=10, holds=[["loop", 4]])
-    run.until_held()
-    process = run.process
-    getattr(run, told).send_signal(signal.SIGTERM)
-    run.let_go()
-    run.until_gone(process)
+@pytest.mark.parametrize("dag_id", ["loops", "loops_once"])
+def test_a_loop_whose_worker_goes_goes_on_in_the_same_try_and_repeats_no_element(
+    shared_stage: Stage, dag_id: str, told: str
+) -> None:
+    run = LoopRun.start(shared_stage, dag_id, count=10, holds=[["loop", 4]])
+    tell_to_go(run, told)
+    assert run.end() == "success"
+    say(run, delivered=run.processes(), tries=run.tries(), retries=run.task["max_tries"])
+    assert run.processes() == [[0, 1, 2, 3, 4], [5, 6, 7, 8, 9]]
+    assert run.tries() == {1}
+    assert run.task["try_number"] == 1
+    assert "resumed at element 6 of 10" in run.log(1)
+
+
+def test_a_loop_within_another_is_saved_with_it_when_the_worker_goes(shared_stage: Stage) -> None:
+    run = LoopRun.start(shared_stage, "loops_nested_once", holds=[["rows", ["b", 2]]])
+    tell_to_go(run, "supervisor")
+    assert run.end() == "success"
+    pairs = [[table, row] for table in "abcd" for row in range(5)]
+    say(run, delivered=[len(each) for each in run.processes("rows")], tries=run.tries("rows"))
+    assert run.processes("rows") == [pairs[:8], pairs[8:]]
+    assert run.tries("rows") == {1}
+
+
+def test_an_async_loop_whose_worker_goes_repeats_no_element_either(shared_stage: Stage) -> None:
+    run = LoopRun.start(shared_stage, "loops_async", count=10, holds=[["loop", 4]])
+    tell_to_go(run, "supervisor")
+    assert run.end() == "success"
+    say(run, delivered=run.processes(), tries=run.tries())
+    assert run.processes() == [[0, 1, 2, 3, 4], [5, 6, 7, 8, 9]]
+    assert run.tries() == {1}
+
+
+@pytest.mark.parametrize("dag_id", ["loops_map", "loops_amap"])
+def test_a_parallel_loop_whose_worker_goes_finishes_what_is_in_flight(shared_stage: Stage, dag_id: str) -> None:
+    held = [4, 5, 6, 7]  # one for each worker
+    run = LoopRun.start(shared_stage, dag_id, count=12, holds=[["function", element] for element in held])
+    tell_to_go(run, "supervisor", holds=range(len(held)))
+    assert run.end() == "success"
+    say(run, delivered=run.processes("function"), tries=run.tries("function"))
+    first, second = run.processes("function")
+    assert sorted(first + second) == list(range(12))
+    assert set(held) <= set(first)
+    assert run.tries("function") == {1}
+    assert run.result() == 2 * sum(range(12))
+
+
+def test_a_loop_that_is_to_fail_when_its_worker_goes_uses_a_retry(shared_stage: Stage) -> None:
+    run = LoopRun.start(shared_stage, "loops", count=10, holds=[["loop", 4]], on_shutdown="fail")
+    tell_to_go(run, "supervisor")
     assert run.end() == "success"
     say(run, delivered=run.delivered().attempts)
     assert run.delivered().attempts == [[0, 1, 2, 3, 4], [5, 6, 7, 8, 9]]
-    assert "LoopStoppedError: The task was told to stop" in run.log(1)
+    assert "LoopStoppedError: The task was told to stop (shutdown)" in run.log(1)
     assert "resumed at element 6 of 10" in run.log_from(2)
+
+
+def test_a_loop_that_a_person_marks_as_failed_does_not_come_back(shared_stage: Stage) -> None:
+    run = LoopRun.start(shared_stage, "loops", count=10, holds=[["loop", 4]])
+    run.until_held()
+    process = run.process
+    run.mark("failed")
+    run.until_told_to_stop()
+    run.let_go()
+    run.until_gone(process)
+    assert run.end() == "failed"
+    say(run, delivered=run.processes())
+    assert run.processes() == [[0, 1, 2, 3, 4]]
+    assert "LoopStoppedError: The task was told to stop (user)" in run.log(1)
+
+
+def tell_to_go(run: LoopRun, told: str, *, holds: Sequence[int] = (0,)) -> None:
+    """SIGTERM in the middle of elements, which are then finished."""
+    for number in holds:
+        run.until_held(number)
+    process = run.process
+    getattr(run, told).send_signal(signal.SIGTERM)
+    run.until_told_to_stop()
+    for number in holds:
+        run.let_go(number)
+    run.until_gone(process)
 
 
 # --- nested, parallel, asynchronous ---------------------------------------------------------------------------

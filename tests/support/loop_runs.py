@@ -21,6 +21,7 @@ class Line:
 
     element: Json
     try_number: int
+    pid: int
     at: float
     more: dict[str, Json]
 
@@ -62,7 +63,13 @@ class LoopRun(TaskRun):
     def lines(self, loop: str = "loop") -> list[Line]:
         found = map(json.loads, self._text().splitlines())
         return [
-            Line(element=each.pop("element"), try_number=each.pop("try"), at=each.pop("at"), more=each)
+            Line(
+                element=each.pop("element"),
+                try_number=each.pop("try"),
+                pid=each.pop("pid"),
+                at=each.pop("at"),
+                more=each,
+            )
             for each in found
             if each["loop"] == loop
         ]
@@ -78,6 +85,17 @@ class LoopRun(TaskRun):
         for line in self.lines(loop):
             found.setdefault(line.try_number, []).append(line)
         return list(found.values())
+
+    def processes(self, loop: str = "loop") -> list[list[Json]]:
+        """What was delivered in each process that came to the loop; several may be of one try."""
+        found: dict[int, list[Json]] = {}
+        for line in self.lines(loop):
+            found.setdefault(line.pid, []).append(line.element)
+        return list(found.values())
+
+    def tries(self, loop: str = "loop") -> set[int]:
+        """The tries that came to the loop."""
+        return {line.try_number for line in self.lines(loop)}
 
     def delivered(self, loop: str = "loop") -> Delivered:
         return Delivered([[line.element for line in attempt] for attempt in self.attempts(loop)])
@@ -103,6 +121,9 @@ class LoopRun(TaskRun):
 
     def let_go(self, number: int = 0) -> None:
         self._beside(f"go{number}").touch()
+
+    def until_told_to_stop(self) -> None:
+        self.until(self._beside("told").exists, "on_kill is called")
 
     def let_trigger_fire(self, number: int) -> None:
         """That of a try."""

@@ -22,7 +22,8 @@ GLANCE = 0.02
 class Diary:
     """Of one attempt. What the test asks for is in the `conf` of the run.
 
-    `holds` of the conf are pairs of a loop and an element: the first attempt that gets there stays there.
+    `holds` of the conf are pairs of a loop and an element: the first attempt that gets there stays there. A file says
+    that Airflow called `on_kill`.
     """
 
     def __init__(self) -> None:
@@ -34,10 +35,11 @@ class Diary:
         self.path = str(Path(os.environ["AIRFLOW_HOME"]) / f"{context['run_id']}.diary{index}")
         self._holds = [json.dumps(hold) for hold in self.conf.get("holds", [])]
         self._file = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+        object.__setattr__(ti.task, "on_kill", Path(f"{self.path}.told").touch)
 
     def write(self, loop: str, element: Any, **more: Any) -> None:
         """Write down that an element was delivered."""
-        line = {"loop": loop, "element": element, "try": self.try_number, "at": time.time(), **more}
+        line = {"loop": loop, "element": element, "try": self.try_number, "pid": os.getpid(), "at": time.time(), **more}
         os.write(self._file, json.dumps(line).encode() + b"\n")
 
     def deliver(self, loop: str, element: Any, **more: Any) -> None:
@@ -74,5 +76,6 @@ def options(diary: Diary) -> dict[str, Any]:
     return {
         "durability": diary.conf.get("durability", "async"),
         "max_stalls": diary.conf.get("max_stalls", 3),
+        "on_shutdown": diary.conf.get("on_shutdown", "reschedule"),
         **{name: timedelta(seconds=value) for name, value in seconds.items()},
     }

@@ -16,6 +16,7 @@ from diary import Diary, options  # type: ignore[import-not-found]
 
 from airflow_resume import checkpoint
 
+NO_RETRY: dict[str, Any] = {"retries": 0}
 RETRIES: dict[str, Any] = {"retries": 8, "retry_delay": timedelta(seconds=1)}
 
 
@@ -40,6 +41,15 @@ with DAG("loops", schedule=None, default_args=RETRIES):
     loops()
 
 
+with DAG("loops_once", schedule=None, default_args=NO_RETRY):
+
+    @task(task_id="run")
+    def once() -> int:
+        return go_through(Diary(), "loop")
+
+    once()
+
+
 with DAG("loops_nested", schedule=None, default_args=RETRIES):
 
     @task(task_id="run")
@@ -53,6 +63,19 @@ with DAG("loops_nested", schedule=None, default_args=RETRIES):
         return rows
 
     nested()
+
+
+with DAG("loops_nested_once", schedule=None, default_args=NO_RETRY):
+
+    @task(task_id="run")
+    def nested_once() -> None:
+        diary = Diary()
+        tables = checkpoint(list("abcd"), name="tables", durability="exit")
+        for table in tables:
+            for row in checkpoint(range(5), name="rows", within=tables):
+                diary.deliver("rows", [table, row])
+
+    nested_once()
 
 
 with DAG("loops_map", schedule=None, default_args=RETRIES):

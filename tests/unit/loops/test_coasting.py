@@ -15,13 +15,14 @@ from types import FrameType
 from typing import Any
 
 import pytest
+from airflow.sdk.exceptions import AirflowRescheduleException
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from loop_worlds import on_clock
 
 from airflow_resume import checkpoint
 from airflow_resume.channel import Reply
-from airflow_resume.errors import LoopStoppedError, SupersededError, TokenExpiredError
+from airflow_resume.errors import SupersededError, TokenExpiredError
 from airflow_resume.loops import Batches, Checkpoint, Chunk, Skip
 from airflow_resume.store import MemoryStore
 from airflow_resume.testing import FakeClock, task_context
@@ -308,9 +309,11 @@ def test_a_task_that_is_told_to_stop_does_so_at_the_next_element() -> None:
             if number == 50:
                 attempt.context["ti"].task.on_kill()
 
-    with pytest.raises(LoopStoppedError, match=r"element 52 of 100"):
+    with pytest.raises(AirflowRescheduleException):
         go()
     assert seen == list(range(51))
+    record: Any = attempt.task_store.values["resume.loop.l"]
+    assert record["pos"] == 51
 
 
 def test_what_a_map_did_ahead_is_not_delivered_again() -> None:

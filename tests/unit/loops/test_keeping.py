@@ -1,4 +1,4 @@
-"""Acks by hand, elements passed over, attempts that stall, tasks that are told to stop, and what a person sees."""
+"""Acks by hand, elements passed over, attempts that stall, and what a person sees."""
 
 from __future__ import annotations
 
@@ -16,14 +16,13 @@ from airflow_resume import checkpoint
 from airflow_resume.errors import (
     EmptySourceError,
     LoopError,
-    LoopStoppedError,
     StalledError,
     StoreUnavailableError,
     UnackedError,
 )
 from airflow_resume.loops import Checkpoint, CursorToken, Page, Skip
 from airflow_resume.store import MemoryStore
-from airflow_resume.testing import FakeTaskStore, TaskAttempt, task_context
+from airflow_resume.testing import FakeTaskStore, task_context
 
 KEY = "resume.loop.l"
 
@@ -271,63 +270,6 @@ def test_a_clear_is_a_wish_to_try_again() -> None:
         list(checkpoint(range(3), name="l", context=attempt.context))
     cleared = attempt.clear()
     assert list(checkpoint(range(3), name="l", on_clear="resume", context=cleared.context)) == [0, 1, 2]
-
-
-# --- tasks that are told to stop ------------------------------------------------------------------------------
-
-
-def stopped_at(number: int, attempt: TaskAttempt, **options: Any) -> list[int]:
-    seen = []
-    for element in checkpoint(range(6), name="l", durability="exit", context=attempt.context, **options):
-        seen.append(element)
-        if element == number:
-            attempt.ti.task.on_kill()
-    return seen
-
-
-def test_a_task_that_is_told_to_stop_does_so_between_two_elements_and_a_retry_goes_on() -> None:
-    first = task_context()
-    with pytest.raises(LoopStoppedError, match="stopped at element 4 of 6"):
-        stopped_at(2, first)
-    assert record(first.task_store)["pos"] == 3
-    assert stopped_at(9, first.retry()) == [3, 4, 5]
-
-
-def test_a_loop_that_is_done_is_not_stopped_any_more() -> None:
-    first = task_context()
-    with pytest.raises(LoopStoppedError):
-        stopped_at(5, first)
-    assert stopped_at(9, first.retry()) == []
-
-
-def test_what_is_in_flight_is_finished_when_the_task_is_told_to_stop() -> None:
-    first = task_context()
-    results = []
-    loop = checkpoint(range(6), name="l", context=first.context)
-    with pytest.raises(LoopStoppedError):
-        for result in loop.map(lambda number: number, workers=2):
-            results.append(result)
-            first.ti.task.on_kill()
-    assert len(results) in {1, 2, 3}
-    assert record(first.task_store)["n"] == len(results)
-
-
-def test_an_inner_loop_stops_as_well_and_both_are_saved() -> None:
-    first = task_context()
-    outer = checkpoint(["a", "b"], name="l", context=first.context)
-    with pytest.raises(LoopStoppedError, match="'inner' stopped at element 3"):
-        for _ in outer:
-            for number in checkpoint(range(4), name="inner", within=outer):
-                if number == 1:
-                    first.ti.task.on_kill()
-    assert record(first.task_store)["inner"]["inner"]["pos"] == 2
-
-
-def test_after_the_loop_on_kill_is_the_tasks_own_again() -> None:
-    first = task_context()
-    list(checkpoint(range(2), name="l", context=first.context))
-    first.ti.task.on_kill()
-    assert list(checkpoint(range(2), name="m", context=first.context)) == [0, 1]
 
 
 # --- what a person sees ---------------------------------------------------------------------------------------
