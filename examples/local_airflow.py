@@ -166,6 +166,16 @@ class LocalAirflow(AirflowClient):
         if component == "api-server":
             self._wait_for_api()
 
+    @contextmanager
+    def redeployed(self, component: str) -> Iterator[None]:
+        """SIGTERM a component with whatever it started; when it has ended after the block, start it anew."""
+        if self._family is None:
+            raise RuntimeError("this Airflow was not started")
+        started = self._family.terminate(component)
+        yield
+        started.wait()
+        self._launch(self._family, component)
+
     def command(self, *arguments: str) -> None:
         """Run an `airflow` command and wait for its success.
 

@@ -110,6 +110,18 @@ class ProcessFamily:
         kill(reversed(_family_of(started)))
         started.wait()
 
+    def terminate(self, name: str) -> subprocess.Popen[bytes]:
+        """SIGTERM one that was started, and whatever it started, as a service manager does; `check` does not miss it.
+
+        Returns:
+            The one that was started, to wait for.
+        """
+        started = self._started.pop(name)
+        for process in _family_of(started):
+            with suppress(psutil.NoSuchProcess):
+                process.terminate()
+        return started
+
     def check(self) -> None:
         """Make sure that all started processes run.
 

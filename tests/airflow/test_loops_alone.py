@@ -39,6 +39,22 @@ def test_five_kills_lose_no_row_and_repeat_what_was_not_committed(quiet_stage: S
     assert max(cost.thrown_away) <= AT_MOST_THROWN_AWAY
 
 
+@pytest.mark.parametrize("dag_id", ["loops", "loops_once"])
+def test_a_deploy_of_the_scheduler_with_its_workers_and_tasks_costs_no_try(quiet_stage: Stage, dag_id: str) -> None:
+    run = LoopRun.start(quiet_stage, dag_id, count=10, holds=[["loop", 4]])
+    run.until_held()
+    process = run.process
+    with quiet_stage.airflow.redeployed("scheduler"):
+        run.until_told_to_stop()
+        run.let_go()
+        run.until_gone(process)
+    assert run.end() == "success"
+    print(dag_id, f"delivered={run.processes()} tries={run.tries()} max_tries={run.task['max_tries']}")
+    assert run.processes() == [[0, 1, 2, 3, 4], [5, 6, 7, 8, 9]]
+    assert run.tries() == {1}
+    assert run.task["try_number"] == 1
+
+
 def test_a_loop_goes_on_without_the_api_server_within_its_bound_and_catches_up(quiet_stage: Stage) -> None:
     count, bound = 250, 10
     run = LoopRun.start(quiet_stage, "loops", count=count, pace=0.1, max_uncommitted=bound)

@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from airflow.sdk.exceptions import AirflowRescheduleException
 
-from airflow_resume import errors, loops
+from airflow_resume import errors, killed, loops
 from airflow_resume.loops import Files, Page, Skip
+from airflow_resume.reschedule import RESCHEDULE_AFTER
 from airflow_resume.testing import TaskAttempt, task_context
 
 PAGE = (Path(__file__).parents[2] / "docs" / "loops.md").read_text()
@@ -72,7 +74,7 @@ ROWS = [[0, 1], [2, 3], [4, 5]]
 
 
 def test_there_are_no_python_blocks_that_are_not_run() -> None:
-    assert PAGE.count("```python") == len(SNIPPETS) == 8
+    assert PAGE.count("```python") == len(SNIPPETS) == 9
 
 
 def test_a_loop_and_its_state(page: dict[str, Any], first: TaskAttempt) -> None:
@@ -108,6 +110,23 @@ def test_elements_that_cannot_be_done(page: dict[str, Any], first: TaskAttempt) 
     with first:
         page["parse_all"](["a", "bad", "c"])
     assert page["done"] == ["a", "c"]
+
+
+def test_a_loop_whose_errors_are_reported(page: dict[str, Any], first: TaskAttempt) -> None:
+    page["ingest_or_report"].function.__globals__["load"] = lambda _rows: first.ti.task.on_kill()
+    with first, pytest.raises(AirflowRescheduleException):
+        page["ingest_or_report"].function()
+    assert page["done"] == []
+    page["ingest_or_report"].function.__globals__["load"] = lambda _rows: 1 / 0
+    with first.reschedule() as second, pytest.raises(ZeroDivisionError):
+        page["ingest_or_report"].function()
+    assert second.ti.try_number == 1
+    assert [str(error) for error in page["done"]] == ["division by zero"]
+
+
+def test_the_seconds_of_a_deploy_are_those_of_the_code() -> None:
+    assert f"{RESCHEDULE_AFTER.seconds} s later the same try goes on" in PAGE
+    assert f"within {killed.ANSWER_SECONDS:.0f} s" in PAGE
 
 
 def test_outside_a_task(page: dict[str, Any]) -> None:
