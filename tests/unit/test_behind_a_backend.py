@@ -164,7 +164,7 @@ def test_a_value_behind_a_backend_that_this_worker_lacks_is_not_taken_for_the_va
     accessor = MemoryStore()
     accessor.set("k", REFERENCE)
     store = AirflowStore(accessor=accessor, refused=AssertionError, options={}, find_channel=InlineChannel)
-    with pytest.raises(BackendNotConfiguredError, match=r"'k'.*this worker has none: set \[workers\] state_store_back"):
+    with pytest.raises(BackendNotConfiguredError, match=r"'k'.*this worker has none.*\nSet \[workers\] state_store"):
         store.get("k")
 
 

@@ -42,7 +42,7 @@ def test_fields_of_a_newer_minor_version_are_kept() -> None:
 @pytest.mark.parametrize(
     ("stored", "why"),
     [
-        ({"v": 2, "key": "k"}, "newer version.*Upgrade airflow-resume"),
+        ({"v": 2, "key": "k"}, "newer version.*\nUpgrade airflow-resume"),
         ("nonsense", "not a record"),
         ({"key": "k"}, "not a record"),
         ([1], "not a record"),

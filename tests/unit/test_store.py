@@ -147,5 +147,5 @@ def test_a_context_without_a_store_names_the_airflow_version() -> None:
 
 @pytest.mark.parametrize("context", [{}, {"asset_state_store": {}}])
 def test_an_asset_that_is_not_declared_says_what_to_declare(context: dict[str, Any]) -> None:
-    with pytest.raises(AssetNotDeclaredError, match=r"'orders'.*inlets=.*outlets="):
+    with pytest.raises(AssetNotDeclaredError, match=r"'orders'.*\n.*inlets=.*outlets="):
         asset_store(context, Asset("orders"))

@@ -15,7 +15,7 @@ def check_choice(name: str, value: object, literal: Any) -> None:
     """
     choices = get_args(literal)
     if value not in choices:
-        raise ValueError(f"{name}={value!r} is not a choice; take one of {', '.join(map(repr, choices))}")
+        raise ValueError(f"{name}={value!r} is not a choice.\nTake one of {', '.join(map(repr, choices))}.")
 
 
 def check_choices(name: str, values: object, literal: Any) -> None:

@@ -160,8 +160,9 @@ class Attempt:
         """
         if key in self.names_in_use:
             raise NameInUseError(
-                f"{key!r} is used twice in this task, and the second job or loop would take the first one's record for"
-                f" its own. Give each its own name, such as name=f'orders-{{table}}'."
+                f"{key!r} is used twice in this task: the second job or loop would take the first one's record for its"
+                " own.",
+                "Give each its own name, such as name=f'orders-{table}'.",
             )
         self.names_in_use.add(key)
         try:

@@ -1,7 +1,7 @@
 """Everything this package raises, in one tree under `ResumeError`.
 
-The first line of a class docstring is the message used when none is given. An error inherits from Airflow's
-`AirflowFailException` exactly where another try of the same task cannot end differently.
+The first line of a class docstring is the message used when none is given, and `remedy` of the class goes with it. An
+error inherits from Airflow's `AirflowFailException` exactly where another try of the same task cannot end differently.
 """
 
 from __future__ import annotations
@@ -12,17 +12,32 @@ from airflow.sdk.exceptions import AirflowFailException
 
 
 class ResumeError(Exception):
-    """Resuming failed."""
+    """Resuming failed.
 
-    def __init__(self, message: str | None = None) -> None:
-        super().__init__(message or (inspect.getdoc(type(self)) or "").partition("\n")[0])
+    Args:
+        message: what happened, and where.
+        remedy: what to do about it. It is shown on a line of its own, as Airflow's log view wraps none.
+    """
+
+    remedy: str | None = None
+    """In a class: what to do when it is raised without a message."""
+
+    def __init__(self, message: str | None = None, remedy: str | None = None) -> None:
+        if not message:
+            message = (inspect.getdoc(type(self)) or "").partition("\n")[0]
+            remedy = remedy or self.remedy
+        self.message = message
+        self.remedy = remedy
+        super().__init__(f"{message}\n{remedy}" if remedy else message)
 
 
 # --- finding and reaching a store -----------------------------------------------------------------------------
 
 
 class NoStateStoreError(ResumeError, LookupError):
-    """There is no state store here: run this inside an Airflow task, or pass `store=`."""
+    """There is no state store here."""
+
+    remedy = "Run this inside an Airflow task, or pass `store=`."
 
 
 class AssetNotDeclaredError(ResumeError, LookupError, AirflowFailException):
@@ -30,7 +45,9 @@ class AssetNotDeclaredError(ResumeError, LookupError, AirflowFailException):
 
 
 class AssetInactiveError(ResumeError):
-    """The asset is not active (is its Dag paused or gone, or was its URI changed?), so its state is not writable."""
+    """The asset is not active, so its state cannot be written."""
+
+    remedy = "See whether its Dag is paused or gone, or its URI was changed."
 
 
 class StoreUnavailableError(ResumeError):
@@ -61,7 +78,9 @@ class InvalidValueError(ResumeError, ValueError, AirflowFailException):
 
 
 class ValueTooLargeError(InvalidValueError):
-    """The value is too large for the state store. Keep the data elsewhere and store where it is."""
+    """The value is too large for the state store."""
+
+    remedy = "Keep the data elsewhere and store where it is."
 
 
 class UnreadableRecordError(ResumeError, AirflowFailException):
@@ -202,7 +221,9 @@ class BackendError(ResumeError):
 
 
 class BackendNotConfiguredError(BackendError, LookupError):
-    """The state backend needs a URL: set `[airflow_resume] backend_url`, or pass one."""
+    """The state backend has no URL."""
+
+    remedy = "Set `[airflow_resume] backend_url`, or pass one."
 
 
 class InvalidStoreUrlError(BackendError, ValueError):
@@ -214,7 +235,9 @@ class MissingDriverError(BackendError, ImportError):
 
 
 class NewerSchemaError(BackendError):
-    """The database was made by a newer version of airflow-resume. Upgrade this one, or use another database."""
+    """The database was made by a newer version of airflow-resume."""
+
+    remedy = "Upgrade this one, or use another database."
 
 
 class ReadOnlyStoreError(BackendError):
@@ -222,7 +245,9 @@ class ReadOnlyStoreError(BackendError):
 
 
 class StoreFullError(BackendError):
-    """The database of the state backend has no space left. Nothing was changed: make room and try again."""
+    """The database of the state backend has no space left. Nothing was changed."""
+
+    remedy = "Make room and try again."
 
 
 class NoTablesError(BackendError):
@@ -230,7 +255,9 @@ class NoTablesError(BackendError):
 
 
 class CleanupIncompleteError(BackendError):
-    """A part of a cleanup failed. The rest was deleted, and it may be run again."""
+    """A part of a cleanup failed. The rest was deleted."""
+
+    remedy = "Run it again for what is left."
 
 
 class StateReferenceError(BackendError):
@@ -324,4 +351,6 @@ class WatermarkWarning(UserWarning):
 
 
 class DecoratorOrderError(ResumeError, TypeError):
-    """The decorator of airflow-resume must stand below @task, directly over the function."""
+    """The decorator of airflow-resume stands above @task."""
+
+    remedy = "Put it below @task, directly over the function."

@@ -85,7 +85,8 @@ class Slot(Generic[RecordT]):
         if version > self._kind.VERSION:
             raise self._unreadable(
                 f"it was written by a newer version of airflow-resume (record version {version}, and this one knows"
-                f" {self._kind.VERSION}). Upgrade airflow-resume on this worker"
+                f" {self._kind.VERSION})",
+                "Upgrade airflow-resume on this worker. ",
             )
         if stored.get("key") != self.key:
             raise WrongRecordError(f"Asked for {self.key!r}, the store answered with {stored.get('key')!r}.")
@@ -95,8 +96,8 @@ class Slot(Generic[RecordT]):
             places = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()[:3])
             raise self._unreadable(f"it was changed by hand or damaged ({places})") from error
 
-    def _unreadable(self, why: str) -> UnreadableRecordError:
+    def _unreadable(self, why: str, remedy: str = "") -> UnreadableRecordError:
         return UnreadableRecordError(
-            f"The record under {self.key!r} cannot be read: {why}. Nothing was touched. To start over, delete the key"
-            f" in Airflow's UI and clear the task."
+            f"The record under {self.key!r} cannot be read: {why}. Nothing was touched.",
+            f"{remedy}To start over, delete the key in Airflow's UI and clear the task.",
         )

@@ -132,8 +132,8 @@ def task_store(context: AnyContext) -> StateStore:
     accessor = context.get("task_state_store")
     if accessor is None:
         raise NoStateStoreError(
-            "This context has no task_state_store: airflow-resume needs a task on Airflow 3.3 or newer."
-            " Elsewhere, pass `store=`."
+            "This context has no task_state_store: only a task on Airflow 3.3 or newer has one.",
+            "Elsewhere, pass `store=`.",
         )
     return _wrapped(accessor, refused=SupersededError)
 
@@ -149,8 +149,9 @@ def asset_store(context: AnyContext, asset: Asset) -> StateStore:
         accessor = accessors[asset]
     except KeyError as error:
         raise AssetNotDeclaredError(
-            f"The task does not declare the asset {asset.name!r}. Give it both `inlets=[...]` and"
-            f" `outlets=[...]` with that asset (in both, so that its state outlives a missing Dag file)."
+            f"The task does not declare the asset {asset.name!r}.",
+            "Give it both `inlets=[...]` and `outlets=[...]` with that asset (in both, so that its state outlives a"
+            " missing Dag file).",
         ) from error
     return _wrapped(accessor, refused=AssetInactiveError)
 
@@ -198,8 +199,8 @@ def followed(key: str, value: JsonValue) -> JsonValue:
     """
     if isinstance(value, dict) and _BEHIND_A_BACKEND in value:
         raise BackendNotConfiguredError(
-            f"{key!r} was written through a state backend, and this worker has none: set [workers] state_store_backend"
-            f" in Airflow's configuration as it is on the worker that wrote it. Nothing was touched."
+            f"{key!r} was written through a state backend, and this worker has none. Nothing was touched.",
+            "Set [workers] state_store_backend in Airflow's configuration as it is on the worker that wrote it.",
         )
     return value
 

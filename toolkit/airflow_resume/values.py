@@ -45,7 +45,7 @@ def make_key(prefix: str, name: str) -> str:
     key = f"{prefix}.{name}"
     if not name or not _KEY.fullmatch(key):
         raise InvalidKeyError(
-            f"{name!r} cannot be a name: use 1 to {200 - len(prefix) - 1} of the characters A-Z a-z 0-9 _ : . % -"
+            f"{name!r} cannot be a name.", f"Use 1 to {200 - len(prefix) - 1} of the characters A-Z a-z 0-9 _ : . % -"
         )
     return key
 
@@ -62,13 +62,13 @@ def check(value: object, *, at: str = "$") -> None:
         InvalidValueError: naming the place inside the value and what to do about it.
     """
     if value is None:
-        raise InvalidValueError(f"{at} is None, which the state store refuses; use a value or leave the key out")
+        raise InvalidValueError(f"{at} is None, which the state store refuses.", "Use a value or leave the key out.")
     _check(value, at, 0)
 
 
 def _check(value: object, at: str, depth: int) -> None:
     if depth > MAX_DEPTH:
-        raise InvalidValueError(f"{at[:80]}... is nested more than {MAX_DEPTH} levels deep; flatten it")
+        raise InvalidValueError(f"{at[:80]}... is nested more than {MAX_DEPTH} levels deep.", "Flatten it.")
     match value:
         case str():
             if not _is_plain(value):
@@ -86,14 +86,14 @@ def _check(value: object, at: str, depth: int) -> None:
                 _check(item, f"{at}[{index}]", depth + 1)
         case _:
             kind = type(value).__name__
-            raise InvalidValueError(f"{at} is a {kind}, which is not JSON; store text, a number, a list or a dict")
+            raise InvalidValueError(f"{at} is a {kind}, which is not JSON.", "Store text, a number, a list or a dict.")
 
 
 def _check_number(number: float, at: str) -> None:
     if isinstance(number, int) and not MIN_INT <= number <= MAX_INT:
-        raise InvalidValueError(f"{at} is an integer outside 64 bits ({number}); store it as text")
+        raise InvalidValueError(f"{at} is an integer outside 64 bits ({number}).", "Store it as text.")
     if isinstance(number, float) and not math.isfinite(number):
-        raise InvalidValueError(f"{at} is {number}, which JSON cannot hold; store None or text")
+        raise InvalidValueError(f"{at} is {number}, which JSON cannot hold.", "Store None or text.")
 
 
 def _is_plain(text: str) -> bool:
@@ -105,14 +105,14 @@ def _check_text(text: str, at: str) -> None:
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise InvalidValueError(f"{at} has half a surrogate pair in it; decode it first") from None
+        raise InvalidValueError(f"{at} has half a surrogate pair in it.", "Decode it first.") from None
     if "\x00" in text:
-        raise InvalidValueError(f"{at} has a NUL character in it, which PostgreSQL refuses; remove it")
+        raise InvalidValueError(f"{at} has a NUL character in it, which PostgreSQL refuses.", "Remove it.")
 
 
 def _check_member(key: object, at: str) -> None:
     if not isinstance(key, str):
-        raise InvalidValueError(f"{at} has the key {key!r}, which is not text; use str({key!r})")
+        raise InvalidValueError(f"{at} has the key {key!r}, which is not text.", f"Use str({key!r}).")
     if not _is_plain(key):
         _check_text(key, f"the key {key!r} of {at}")
 
@@ -125,17 +125,20 @@ def check_size(key: str, value: object, *, limit: int = MAX_BYTES) -> int:
     """
     size = len(json.dumps(value))  # as Airflow counts, which writes é as \u00e9
     if size > limit:
-        raise ValueTooLargeError(f"The record {key!r} has {size:,} bytes and may have {limit:,}. {slimming(value)}.")
+        raise ValueTooLargeError(
+            f"The record {key!r} has {size:,} bytes and may have {limit:,}. {biggest_part(value)}", KEEP_ELSEWHERE
+        )
     return size
 
 
-def slimming(value: object) -> str:
-    """How to make a large value smaller, as a sentence without its full stop."""
+KEEP_ELSEWHERE = "Keep that part elsewhere (object storage, a table) and store where it is."
+"""How to make a large value smaller."""
+
+
+def biggest_part(value: object) -> str:
+    """Which part of a large value is the biggest, as a sentence."""
     part, size = _biggest_part(value)
-    return (
-        f"Its biggest part is {part} with {size:,} bytes: keep that elsewhere (object storage, a table) and store where"
-        f" it is"
-    )
+    return f"Its biggest part is {part} with {size:,} bytes."
 
 
 def _biggest_part(value: object) -> tuple[str, int]:

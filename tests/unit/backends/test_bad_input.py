@@ -45,7 +45,7 @@ SCOPE = TaskScope(dag_id="dag", run_id="run", task_id="task")
     ],
 )
 def test_a_bad_key_is_refused_everywhere_alike(backend: SqlStoreBackend, call: Callable[..., object]) -> None:
-    with pytest.raises(InvalidKeyError, match="use 1 to 512 characters"):
+    with pytest.raises(InvalidKeyError, match="Use 1 to 512 characters"):
         call(backend, "k" * 513)
     assert backend.scan(SCOPE, "") == []
 

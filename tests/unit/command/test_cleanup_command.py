@@ -91,7 +91,7 @@ def test_a_mistyped_url_is_refused_and_makes_no_file(command: Command, tmp_path:
     for more in ([], ["--dry-run"]):
         code, out, err = command("cleanup", f"sqlite:///{tmp_path}/other.db", *more)
         assert (code, out) == (1, "")
-        assert "other.db has no tables of ours. Is the URL right?" in err
+        assert "other.db has no tables of ours. See whether the URL is right" in err
     assert list(tmp_path.iterdir()) == []
 
 

@@ -30,7 +30,7 @@ def test_a_wrong_usage_ends_with_2(arguments: list[str], capsys: pytest.CaptureF
 @pytest.mark.parametrize(
     ("url", "message"),
     [
-        ("oracle://scott:tiger@host/db", "knows no 'oracle'"),
+        ("oracle://scott:tiger@host/db", "does not work on 'oracle'"),
         ("tiger", "cannot be read"),
         ("mysql+nodriver://scott:tiger@host/db", "knows no driver"),
     ],
@@ -47,7 +47,7 @@ def test_a_wrong_url_is_one_line_without_its_password(
 def test_without_a_url_it_is_that_of_the_configuration(
     command: Command, made: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert "needs a URL" in command("migrate").err
+    assert "has no URL. Set [airflow_resume] backend_url" in command("migrate").err
     monkeypatch.setenv("AIRFLOW__AIRFLOW_RESUME__BACKEND_URL", made)
     assert [command(name).code for name in ("migrate", "cleanup", "doctor")] == [0, 0, 0]
 

@@ -98,7 +98,7 @@ def test_a_store_that_fails_ends_with_1_and_says_in_what(command: Command, modul
 @pytest.mark.parametrize(
     ("factory", "message"),
     [
-        ("{}", "names no factory: write MODULE:FACTORY"),
+        ("{}", "names no factory. Write MODULE:FACTORY"),
         ("no_such_module:store", "no_such_module cannot be imported: ModuleNotFoundError"),
         ("{}:none", "has no function 'none'"),
         ("{}:not_a_function", "has no function 'not_a_function'"),

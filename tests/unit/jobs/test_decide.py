@@ -313,5 +313,5 @@ def test_a_task_that_is_stopped_submits_nothing_and_fetches_nothing() -> None:
     ],
 )
 def test_a_policy_value_that_does_not_exist_names_those_that_do(name: str) -> None:
-    with pytest.raises(ValueError, match=f"{name}='maybe' is not a choice; take one of"):
+    with pytest.raises(ValueError, match=f"{name}='maybe' is not a choice.\\nTake one of"):
         ResumePolicy(**{name: "maybe"})  # type: ignore[arg-type]

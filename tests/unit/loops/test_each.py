@@ -121,7 +121,7 @@ class Frame:
 
 @pytest.mark.parametrize("page", [Page(Frame()), 5, "text", b"text", {"a": 1}, {1, 2}, None])  # type: ignore[arg-type]
 def test_what_has_no_rows_is_named(page: Any) -> None:
-    with pytest.raises(WrongAnswerError, match=r"the source gave a \w+; make it a list of rows"):
+    with pytest.raises(WrongAnswerError, match=r"the source gave a \w+\.\nMake it a list of rows"):
         items(Each(Batches([page])))
 
 

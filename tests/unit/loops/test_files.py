@@ -75,7 +75,7 @@ def test_after_going_on_in_a_changed_listing_its_positions_are_those_of_today(
     ((_, position), _) = Files(today).elements(position_after(3, ABC))
     assert position == position_after(5, today)
     assert Files(today).changes(position) == []
-    assert "behind 'c': the 4 files up to it count as finished" in caplog.text
+    assert "after 'c': the 4 files up to it count as finished" in caplog.text
 
 
 @given(
@@ -152,7 +152,7 @@ def test_identity_tells_files_apart() -> None:
     [
         (["a", "b", "a"], None, DuplicateFileError, "'a' is in the listing more than once"),
         ([Path("a"), "a"], None, DuplicateFileError, "'a' is in the listing more than once"),
-        ([Entry("a")], None, TypeError, r"A Entry has no text.*identity=lambda"),
+        ([Entry("a")], None, TypeError, r"A Entry has no text.*\nSay .*identity=lambda"),
         ([Entry("a")], lambda _entry: None, InvalidValueError, "the identity of a file is None"),
         ([Entry("a")], lambda entry: entry, InvalidValueError, "the identity of a file is a Entry"),
     ],
@@ -187,8 +187,8 @@ def test_the_listing_is_read_once_and_only_when_it_is_needed() -> None:
     ("make", "error", "message"),
     [
         (lambda: Files({"a"}), SourceNotReopenableError, r"sorted\(\.\.\.\)"),
-        (lambda: Files("a.csv"), TypeError, "not 'a.csv'; pass a list"),
-        (lambda: Files(Path("a")), TypeError, "pass a list"),  # type: ignore[arg-type]
+        (lambda: Files("a.csv"), TypeError, "not 'a.csv'\\.\nPass a list"),
+        (lambda: Files(Path("a")), TypeError, "Pass a list"),  # type: ignore[arg-type]
         (lambda: Files(5), TypeError, "not 5"),  # type: ignore[arg-type]
         (lambda: Files(["a"], identity="name"), TypeError, "identity='name'"),  # type: ignore[arg-type]
     ],

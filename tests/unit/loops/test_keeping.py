@@ -110,7 +110,7 @@ def test_acks_that_mean_nothing_are_named() -> None:
         loop.ack()
     with pytest.raises(ValueError, match="ack='manual' means nothing with delivery='at_most_once'"):
         loop_over(MemoryStore(), ack="manual", delivery="at_most_once")
-    with pytest.raises(LoopError, match="needs `async with`"):
+    with pytest.raises(LoopError, match="in no `async with`\\.\nUse `async with"):
         loop_over(MemoryStore(), ack="manual").__aiter__()
     with pytest.raises(ValueError, match="ack='never' is not a choice"):
         loop_over(MemoryStore(), ack="never")
@@ -191,7 +191,11 @@ def test_a_secret_is_masked_before_it_is_shown_to_all() -> None:
 
 
 def test_skips_that_mean_nothing_are_named() -> None:
-    with loop_over(MemoryStore()) as loop, pytest.raises(LoopError, match=r"give it skip=Skip\(on="), loop.skipping():
+    with (
+        loop_over(MemoryStore()) as loop,
+        pytest.raises(LoopError, match=r"skips nothing\.\nGive it skip=Skip\(on="),
+        loop.skipping(),
+    ):
         pass
     with pytest.raises(TypeError, match="must be errors"):
         Skip(on=("ValueError",))  # type: ignore[arg-type]
@@ -350,7 +354,10 @@ def test_a_large_state_is_warned_of_once_and_a_larger_one_is_refused(caplog: pyt
             loop.state["seen"] = "x" * 20_000
     warnings = [line.getMessage() for line in caplog.records if "bytes" in line.getMessage()]
     assert len(warnings) == 1
-    assert "'resume.loop.l' has 20012 bytes. Its biggest part is $.seen with 20,002 bytes: keep that" in warnings[0]
+    assert (
+        "'resume.loop.l' has 20012 bytes. Its biggest part is $.seen with 20,002 bytes.\nKeep that part elsewhere"
+        in warnings[0]
+    )
 
 
 # --- on an event loop -----------------------------------------------------------------------------------------

@@ -142,7 +142,7 @@ def test_a_key_may_be_computed() -> None:
         ([[{"id": 0}, {"id": -1}]], "the key -1 is not greater than 0"),
         ([[{"id": 2}, {"id": 2}]], "the key 2 is not greater than 2"),
         ([[{"id": 1}, {"id": 2}], [{"id": 2}]], r"fetch\(2, 2\) returned, the key 2 is not greater than 2"),
-        ([[{"id": "b"}, {"id": "B"}]], "sorted by its code points"),
+        ([[{"id": "b"}, {"id": "B"}]], "Sort text by its code points"),
         ([[{"id": 1}, {"id": "2"}]], r"the key '2' does not compare with 1 before it \(.*'str' and 'int'\)"),
         ([[{"id": NEW_YEAR}, {"id": datetime(2027, 1, 1)}]], "does not compare.*offset-naive"),  # noqa: DTZ001
         ([[{"id": (1, 2)}, {"id": (1, 2, 3)}]], r"has 3 columns and \(1, 2\) before it has 2"),

@@ -90,7 +90,7 @@ def test_slices_do_not_shift_with_the_clocks() -> None:
 @pytest.mark.parametrize(
     ("make", "error", "message"),
     [
-        (lambda: TimeSlices(datetime(2026, 1, 1), NEW_YEAR, HOUR), ValueError, "no time zone.*timezone.utc"),  # noqa: DTZ001
+        (lambda: TimeSlices(datetime(2026, 1, 1), NEW_YEAR, HOUR), ValueError, "no time zone.*\n.*timezone.utc"),  # noqa: DTZ001
         (lambda: TimeSlices(NEW_YEAR, datetime(2027, 1, 1), HOUR), ValueError, "end=.*no time zone"),  # noqa: DTZ001
         (lambda: TimeSlices("2026-01-01", NEW_YEAR, HOUR), TypeError, "start='2026-01-01' must be a datetime"),  # type: ignore[call-overload]
         (lambda: TimeSlices(date(2026, 1, 1), NEW_YEAR, HOUR), TypeError, "must be a datetime"),  # type: ignore[call-overload]

@@ -241,13 +241,13 @@ class HalfState:
 @pytest.mark.parametrize(
     ("given", "error", "message"),
     [
-        (5, TypeError, r"not int.*checkpoint\(CursorToken\(fetch\), name=\.\.\.\)"),
+        (5, TypeError, r"not int.*\n.*checkpoint\(CursorToken\(fetch\), name=\.\.\.\)"),
         (None, TypeError, "not NoneType"),
         ("orders", TypeError, "not str"),
         (b"orders", TypeError, "not bytes"),
         (Counter, TypeError, "not the class Counter"),
         (Page([1]), TypeError, "not Page"),
-        ({1, 2}, SourceNotReopenableError, r"pass sorted\(\.\.\.\)"),
+        ({1, 2}, SourceNotReopenableError, r"Pass sorted\(\.\.\.\)"),
         (HalfState(), SourceNotReopenableError, "no method load_state_dict"),
     ],
 )

@@ -106,7 +106,7 @@ def test_a_state_that_cannot_be_saved_is_named_and_its_element_not_delivered(
 
 
 def test_an_asynchronous_object_says_how_it_can_be_looped_over() -> None:
-    with pytest.raises(TypeError, match=r"AsyncReader is asynchronous.*`async for`"):
+    with pytest.raises(TypeError, match=r"AsyncReader is asynchronous.*\n.*`async for`"):
         found(Stateful(AsyncReader()))
 
 
@@ -143,7 +143,7 @@ class NotIterable:
         (OnlySaves(), SourceNotReopenableError, "no method load_state_dict, so its state cannot be given back"),
         (OnlyLoads(), SourceNotReopenableError, "no method state_dict, so its state cannot be saved"),
         ([1, 2], SourceNotReopenableError, "list has no method state_dict and no method load_state_dict"),
-        (NotIterable(), TypeError, "give it __iter__"),
+        (NotIterable(), TypeError, "Give it __iter__"),
         (Reader, TypeError, "needs an object"),
     ],
 )
@@ -239,11 +239,14 @@ async def coroutine(_position: Any) -> Page[int]:
 
 
 NO_ITERATORS: dict[str, tuple[Any, str]] = {
-    "a page": (lambda _token: Page([1]), r"returned a Page.*checkpoint\(CursorToken\(fetch\), name=\.\.\.\)"),
-    "nothing": (lambda _token: None, r"returned None.*CursorToken\(fetch\)"),
-    "a list": (lambda _page: [1, 2], "returned a list where an iterator should be: make it a generator function"),
-    "a coroutine": (coroutine, r"coroutine returned a coroutine.*CursorToken\(fetch\)"),
-    "elements": (lambda _position: iter([1, 2]), r"gave a int where a pair should be: yield \(element, next_position"),
+    "a page": (lambda _token: Page([1]), r"returned a Page.*\n.*checkpoint\(CursorToken\(fetch\), name=\.\.\.\)"),
+    "nothing": (lambda _token: None, r"returned None.*\n.*CursorToken\(fetch\)"),
+    "a list": (lambda _page: [1, 2], "returned a list where an iterator should be\\.\nMake it a generator function"),
+    "a coroutine": (coroutine, r"coroutine returned a coroutine.*\n.*CursorToken\(fetch\)"),
+    "elements": (
+        lambda _position: iter([1, 2]),
+        r"gave a int where a pair should be\.\nYield \(element, next_",
+    ),
     "lists": (lambda _position: iter([[1, 2]]), "gave a list where a pair"),
     "text": (lambda _position: iter(["ab"]), "gave a str where a pair"),
     "triples": (lambda _position: iter([(1, 2, 3)]), "gave a tuple where a pair"),
@@ -259,7 +262,7 @@ def test_an_answer_that_is_no_iterator_of_pairs_is_named(answer: str, collect: C
 
 
 def test_an_asynchronous_function_says_how_it_can_be_looped_over() -> None:
-    with pytest.raises(WrongAnswerError, match=r"aletters is asynchronous.*`async for`"):
+    with pytest.raises(WrongAnswerError, match=r"aletters is asynchronous.*\n.*`async for`"):
         found(ResumeFunction(aletters))
 
 

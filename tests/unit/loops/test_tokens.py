@@ -127,7 +127,7 @@ def empty_but(filled: set[int]) -> Callable[[Any], Page[int]]:
 
 
 def test_endless_pages_without_items_are_an_error_that_names_the_remedy() -> None:
-    with pytest.raises(EndlessPagesError, match=r"6 pages in a row.*max_empty="):
+    with pytest.raises(EndlessPagesError, match=r"6 pages in a row.*\n.*max_empty="):
         items(CursorToken(empty_but({3}), max_empty=5))
 
 
@@ -205,12 +205,12 @@ def test_age_and_policy_are_for_the_loop_to_read() -> None:
 @pytest.mark.parametrize(
     ("answer", "error", "message"),
     [
-        ([1], WrongAnswerError, r"fetch\('t'\) returned a list; return a Page\(items, next\)"),
+        ([1], WrongAnswerError, r"fetch\('t'\) returned a list\.\nReturn a Page\(items, next\)"),
         (None, WrongAnswerError, "returned a NoneType"),
         (Page(None), WrongAnswerError, "answered with None where the items of a page should be"),  # type: ignore[arg-type]
         (Page("text"), WrongAnswerError, "a str where the items"),
         (Page({"a": 1}), WrongAnswerError, "a dict where the items"),  # type: ignore[arg-type]
-        (Page([], total="9"), WrongAnswerError, "total='9'; give a whole number"),  # type: ignore[arg-type]
+        (Page([], total="9"), WrongAnswerError, "total='9'\\.\nGive a whole number"),  # type: ignore[arg-type]
         (Page([], pages=True), WrongAnswerError, "pages=True"),
         (Page([1], float("nan")), InvalidValueError, "the token after 't' is nan"),
         (Page([1], {"at": object()}), InvalidValueError, r"the token after 't'\.at"),  # type: ignore[dict-item]

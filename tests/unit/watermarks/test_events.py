@@ -147,7 +147,7 @@ def test_what_others_say_about_the_asset_stays_beside_it() -> None:
 
 @pytest.mark.parametrize("context", [{}, {"triggering_asset_events": None}, {"triggering_asset_events": {}}])
 def test_a_run_that_was_not_triggered_by_the_asset_says_what_to_do(context: Any) -> None:
-    with pytest.raises(WatermarkError, match="schedule the Dag on it"):
+    with pytest.raises(WatermarkError, match="Schedule the Dag on it"):
         windows_from_events(context, Asset("other"))
 
 

@@ -91,17 +91,17 @@ def test_other_conf_and_the_conf_of_another_watermark_change_nothing() -> None:
     ("conf", "message"),
     [
         ("3", r"\"from\""),
-        (["3"], "write"),
-        ({}, "write"),
-        ({"to": 3}, "write"),
-        ({"from": 3, "til": 5}, "write"),
+        (["3"], "\nWrite"),
+        ({}, "\nWrite"),
+        ({"to": 3}, "\nWrite"),
+        ({"from": 3, "til": 5}, "\nWrite"),
         ({"from": 3, "commit": "yes"}, "true or false"),
         ({"from": "x"}, "from"),
         ({"from": 3, "to": 0.5}, "to"),
         ({"from": None}, "from"),
-        ({"from": 7, "to": 7}, "not behind its start"),
-        ({"from": 7, "to": 3}, "not behind its start"),
-        ({"from": 99}, "not behind its start"),
+        ({"from": 7, "to": 7}, "not after its start"),
+        ({"from": 7, "to": 3}, "not after its start"),
+        ({"from": 99}, "not after its start"),
     ],
 )
 def test_a_conf_that_names_no_window_stops_without_a_retry(conf: Any, message: str) -> None:
@@ -198,7 +198,7 @@ def test_a_backfill_may_be_forbidden() -> None:
 @pytest.mark.parametrize(
     ("start", "end", "mark", "message"),
     [
-        (None, None, days(9), "no schedule.*conf"),
+        (None, None, days(9), "no schedule.*\n.*conf"),
         (day(2), None, days(9), "no schedule"),
         (day(2), day(3), numbers(Counter(9)), "which values of this cursor"),
     ],

@@ -131,7 +131,7 @@ def test_a_token_of_another_run_is_refused_without_a_retry() -> None:
     loading, _ = two_tasks(world)
     _, committing = two_tasks(world, "run-2")
     mark = numbers(Counter(10))
-    with pytest.raises(StageTokenError, match=r"run 'run-1' of 'dag'.*pull it from this run") as raised:
+    with pytest.raises(StageTokenError, match=r"run 'run-1' of 'dag'.*\nPull it from this run") as raised:
         mark.commit(committing.context, staged(loading, mark))
     assert isinstance(raised.value, AirflowFailException)
     assert stands(loading) == "0"

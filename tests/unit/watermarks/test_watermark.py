@@ -194,7 +194,7 @@ def test_a_lost_mark_is_noticed_and_follows_the_policy(on_missing: str, start: i
     first.asset_stores.clear()
     second = first.next_run()
     clock.hour = 9
-    with pytest.raises(WatermarkLostError, match=r"stood at 2026-01-01T05:00:00\+00:00.*on_missing='recover'"):
+    with pytest.raises(WatermarkLostError, match=r"stood at 2026-01-01T05:00:00\+00:00.*\n.*on_missing='recover'"):
         run(second, orders(clock))
     assert marks(first) == {}
     assert run(second.retry(), orders(clock, on_missing=on_missing)).start == at(start)
@@ -203,7 +203,7 @@ def test_a_lost_mark_is_noticed_and_follows_the_policy(on_missing: str, start: i
 def test_a_mark_of_another_type_is_refused() -> None:
     first = a_try()
     first.asset_stores.set(MARK, {"v": 1, "key": MARK, "type": "int", "at": "5", "epoch": "e"})
-    with pytest.raises(WatermarkChangedError, match=r"a mark of 'int'.*'type': 'datetime'.*another name"):
+    with pytest.raises(WatermarkChangedError, match=r"a mark of 'int'.*'type': 'datetime'.*\n.*another name"):
         run(first, orders(Clock(5)))
 
 
@@ -312,7 +312,7 @@ def test_the_windows_parameter_is_hidden_from_taskflow() -> None:
 
 
 def test_the_wrong_order_of_decorators_names_the_right_one() -> None:
-    with pytest.raises(DecoratorOrderError, match="@task stands above"):
+    with pytest.raises(DecoratorOrderError, match="@task above"):
 
         @orders(Clock(5))  # type: ignore[untyped-decorator]
         @task

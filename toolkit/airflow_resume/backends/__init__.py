@@ -17,7 +17,7 @@ from airflow_resume.errors import MissingDriverError
 try:
     import sqlalchemy as _sqlalchemy  # noqa: F401  looked for, so that its absence is named
 except ImportError as error:
-    raise MissingDriverError("SQLAlchemy is not installed: pip install 'airflow-resume[sql]'") from error
+    raise MissingDriverError("SQLAlchemy is not installed.", "Install it: pip install 'airflow-resume[sql]'") from error
 
 from airflow_resume.backends.backend import SqlStoreBackend
 from airflow_resume.backends.cleanup import CleanupReport, Judged, Reason

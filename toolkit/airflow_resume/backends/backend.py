@@ -304,7 +304,8 @@ class SqlStoreBackend(BaseStoreBackend):
         if reference.store_id != self.store_id:
             raise ForeignStoreError(
                 f"The value of {reference.key!r} is in the database {reference.store_id}, and {self!r} is"
-                f" {self.store_id}. Is it a file of another host, or was the URL changed?"
+                f" {self.store_id}.",
+                "See whether it is a file of another host, or the URL was changed.",
             )
         where = {"at_scope": reference.scope_hash, "at_key": key_digest(reference.key)}
         text = self._database.alone(lambda connection: rows.read_value(connection, where))
@@ -313,9 +314,9 @@ class SqlStoreBackend(BaseStoreBackend):
         if self._settings.on_dangling == "missing":
             return None
         raise DanglingReferenceError(
-            f"Airflow has a reference to the value of {reference.key!r}, and it is not in {self!r} any more. To begin"
-            f" anew, delete the key in Airflow's UI and clear the task; where values may be taken for missing, set"
-            f" [airflow_resume] backend_on_dangling = missing."
+            f"Airflow has a reference to the value of {reference.key!r}, and the value is not in {self!r} any more.",
+            "To begin anew, delete the key in Airflow's UI and clear the task; where lost values may be taken for"
+            " missing, set [airflow_resume] backend_on_dangling = missing.",
         )
 
     def _janitor(self, live: Collection[str] | None, live_as_of: datetime | None, settled: timedelta) -> Janitor:

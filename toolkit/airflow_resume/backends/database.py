@@ -231,20 +231,21 @@ class Database:
             return StoreUnavailableError(
                 f"{where} could not be used for {patience_here(self._patience):g} s: {_reason(error)}"
             )
-        kind, words = _NAMED[self.dialect.trouble(error)]
-        return kind(words.format(where=where, reason=_reason(error)))
+        kind, words, remedy = _NAMED[self.dialect.trouble(error)]
+        return kind(words.format(where=where, reason=_reason(error)), remedy)
 
 
-_NAMED: Mapping[Trouble, tuple[type[ResumeError], str]] = {
-    Trouble.READ_ONLY: (ReadOnlyStoreError, "{where} can be read and not written: {reason}"),
-    Trouble.FULL: (StoreFullError, "{where} has no space left: {reason}. Make room and try again."),
-    Trouble.TOO_LARGE: (InvalidValueError, "{where} takes no value of this size: {reason}"),
-    Trouble.EXISTS: (RowExistsError, "{where} has such a row already: {reason}"),
+_NAMED: Mapping[Trouble, tuple[type[ResumeError], str, str | None]] = {
+    Trouble.READ_ONLY: (ReadOnlyStoreError, "{where} can be read and not written: {reason}", None),
+    Trouble.FULL: (StoreFullError, "{where} has no space left: {reason}", StoreFullError.remedy),
+    Trouble.TOO_LARGE: (InvalidValueError, "{where} takes no value of this size: {reason}", None),
+    Trouble.EXISTS: (RowExistsError, "{where} has such a row already: {reason}", None),
     Trouble.NOT_OPENED: (
         StoreRefusedError,
-        "{where} refused the call: {reason}. Is its folder there, and may this user write in it, also beside the file?",
+        "{where} refused the call: {reason}",
+        "See whether its folder is there, and this user may write in it, also beside the file.",
     ),
-    Trouble.OTHER: (StoreRefusedError, "{where} refused the call: {reason}"),
+    Trouble.OTHER: (StoreRefusedError, "{where} refused the call: {reason}", None),
 }
 
 
@@ -272,7 +273,8 @@ def _make_engine(url: URL, dialect: Dialect) -> Engine:
         )
     except ImportError as error:
         raise MissingDriverError(
-            f"The driver {url.drivername!r} is not installed: pip install 'airflow-resume[{dialect.extra}]'"
+            f"The driver {url.drivername!r} is not installed.",
+            f"Install it: pip install 'airflow-resume[{dialect.extra}]'",
         ) from error
     except NoSuchModuleError as error:
         raise InvalidStoreUrlError(f"SQLAlchemy knows no driver {url.drivername!r}") from error

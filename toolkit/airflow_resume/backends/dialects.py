@@ -329,13 +329,14 @@ def read_url(url: str | URL) -> tuple[URL, Dialect]:
         parsed = make_url(url)
     except (ArgumentError, ValueError) as error:  # ValueError: the port is no number
         raise InvalidStoreUrlError(
-            "The URL of the state backend cannot be read. Write it as SQLAlchemy does, such as"
-            " sqlite:////srv/airflow/state.db or postgresql://user:password@host/database."
+            "The URL of the state backend cannot be read.",
+            "Write it as SQLAlchemy does, such as sqlite:////srv/airflow/state.db or"
+            " postgresql://user:password@host/database.",
         ) from error
     name = parsed.drivername.partition("+")[0]
     dialect = next((dialect for dialect in _DIALECTS if name in dialect.names), None)
     if dialect is None:
         kinds = ", ".join(name for known in _DIALECTS for name in known.names)
-        raise InvalidStoreUrlError(f"The state backend knows no {name!r}: take one of {kinds}")
+        raise InvalidStoreUrlError(f"The state backend does not work on {name!r}.", f"Take one of {kinds}.")
     named = "+" in parsed.drivername and name != "postgres"
     return parsed if named else parsed.set(drivername=dialect.driver), dialect

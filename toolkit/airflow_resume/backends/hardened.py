@@ -37,7 +37,8 @@ try:
 except ImportError as error:
     raise MissingDriverError(
         "HardenedMetastoreBackend is for `[state_store] backend` of Airflow's server, and there is no"
-        f" apache-airflow-core >= 3.3 here ({error}). A worker takes SqlStoreBackend."
+        f" apache-airflow-core >= 3.3 here ({error}).",
+        "Use SqlStoreBackend on a worker.",
     ) from error
 
 if TYPE_CHECKING:
@@ -171,7 +172,8 @@ class HardenedMetastoreBackend(MetastoreBackend):
         if failures:
             raise CleanupIncompleteError(
                 f"{len(failures)} batches were left out, the first because of: {failures[0].orig}. {deleted} rows were"
-                " deleted; run it again for the others."
+                " deleted.",
+                "Run it again for the others.",
             ) from failures[0]
 
     def _delete_batch(self, ids: Sequence[int], expired: ColumnElement[bool], failures: list[DBAPIError]) -> int:

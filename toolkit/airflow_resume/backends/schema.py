@@ -112,8 +112,8 @@ def read_store_id(connection: Connection) -> str | None:
     version, store_id = read_version(connection)
     if version > len(MIGRATIONS):
         raise NewerSchemaError(
-            f"The database has version {version} of the tables, and this airflow-resume knows {len(MIGRATIONS)}."
-            f" Upgrade airflow-resume here, or use another database."
+            f"The database has version {version} of the tables, and this airflow-resume knows {len(MIGRATIONS)}.",
+            "Upgrade airflow-resume here, or use another database.",
         )
     return store_id if version == len(MIGRATIONS) else None
 

@@ -104,7 +104,7 @@ def key_digest(key: str) -> str:
         InvalidKeyError: it is not 1 to 512 characters of text, or has a NUL in it, or half a surrogate pair.
     """
     if not isinstance(key, str) or not 1 <= len(key) <= MAX_KEY or "\x00" in key:
-        raise InvalidKeyError(f"{key!r} cannot be a key: use 1 to {MAX_KEY} characters, and no NUL")
+        raise InvalidKeyError(f"{key!r} cannot be a key.", f"Use 1 to {MAX_KEY} characters, and no NUL.")
     try:
         return hashlib.sha256(key.encode()).hexdigest()
     except UnicodeEncodeError:

@@ -38,8 +38,9 @@ def read_settings(url: str | None, **given: Any) -> Settings:
     url = conf.get(SECTION, "backend_url", fallback=None)
     if not url:
         raise BackendNotConfiguredError(
-            "The state backend needs a URL: set [airflow_resume] backend_url in Airflow's configuration (or"
-            " AIRFLOW__AIRFLOW_RESUME__BACKEND_URL), or pass one to SqlStoreBackend."
+            "The state backend has no URL.",
+            "Set [airflow_resume] backend_url in Airflow's configuration (or AIRFLOW__AIRFLOW_RESUME__BACKEND_URL), or"
+            " pass one to SqlStoreBackend.",
         )
     configured = {
         "inline_bytes": conf.getint(SECTION, "backend_inline_bytes", fallback=DEFAULTS["inline_bytes"]),

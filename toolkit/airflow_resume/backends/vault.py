@@ -69,9 +69,11 @@ class Vault:
         try:
             size = byte_size(text)
         except UnicodeEncodeError:
-            raise InvalidValueError(f"The value of {key!r} has half a surrogate pair in it; decode it first") from None
+            raise InvalidValueError(
+                f"The value of {key!r} has half a surrogate pair in it.", "Decode it first."
+            ) from None
         if size > self.max_value_bytes:
-            raise ValueTooLargeError(_too_large(key, size, self.max_value_bytes, "max_value_bytes"))
+            raise ValueTooLargeError(*_too_large(key, size, self.max_value_bytes, "max_value_bytes"))
         if size > _PACKET_SPARE:
             self._check_packet(key, text)
 
@@ -83,7 +85,7 @@ class Vault:
         again = self.database.opened_anew()
         if not self._fits(weight, again):
             limit = (again.packet_limit or 0) - _PACKET_SPARE
-            raise ValueTooLargeError(_too_large(key, weight, limit, "the server's max_allowed_packet"))
+            raise ValueTooLargeError(*_too_large(key, weight, limit, "the server's max_allowed_packet"))
 
     @staticmethod
     def _fits(weight: int, opened: Opened) -> bool:
@@ -191,8 +193,8 @@ class Vault:
         self.database.transaction(both)
 
 
-def _too_large(key: str, size: int, limit: int, of: str) -> str:
+def _too_large(key: str, size: int, limit: int, of: str) -> tuple[str, str]:
     return (
-        f"The value of {key!r} has {size:,} bytes and may have {limit:,} ({of}). Raise that, or keep the data"
-        f" elsewhere (object storage, a table) and store where it is."
+        f"The value of {key!r} has {size:,} bytes and may have {limit:,} ({of}).",
+        "Raise the limit, or keep the data elsewhere (object storage, a table) and store where it is.",
     )

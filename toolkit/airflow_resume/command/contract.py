@@ -86,7 +86,9 @@ def run_contract(name: str, select: str | None) -> Conformance:
         ConformanceError: there is no pytest, or the factory cannot be used, or no test was run.
     """
     if find_spec("pytest") is None:
-        raise ConformanceError("The contract is run by pytest, which is not installed: pip install pytest")
+        raise ConformanceError(
+            "The contract is run by pytest, which is not installed.", "Install it: pip install pytest"
+        )
     with redirect_stdout(sys.stderr):  # whatever the factory prints is not part of the report
         fixture = fixture_of(name)
     with TemporaryDirectory(prefix="airflow-resume-") as folder:

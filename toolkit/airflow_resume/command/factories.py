@@ -39,7 +39,7 @@ def load(name: str) -> Factory:
     """
     module_name, _, attribute = name.partition(":")
     if not module_name or not attribute:
-        raise ConformanceError(f"{name!r} names no factory: write MODULE:FACTORY, such as my_stores:open_orders")
+        raise ConformanceError(f"{name!r} names no factory.", "Write MODULE:FACTORY, such as my_stores:open_orders.")
     if os.getcwd() not in sys.path:  # noqa: PTH109  sys.path has texts
         sys.path.insert(0, os.getcwd())  # noqa: PTH109
     try:

@@ -43,4 +43,7 @@ def require_tables(database: Database) -> None:
     version = version_of(database)
     if version < NEWEST:
         found = f"has version {version} of the tables, and {NEWEST} is needed" if version else "has no tables of ours"
-        raise NoTablesError(f"{name_of(database.url)} {found}. Is the URL right? `airflow-resume migrate` makes them.")
+        raise NoTablesError(
+            f"{name_of(database.url)} {found}.",
+            "See whether the URL is right; `airflow-resume migrate` makes the tables.",
+        )

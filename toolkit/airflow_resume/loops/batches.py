@@ -60,7 +60,7 @@ class Batches(Source[T_co]):
     def __init__(self, iterable: Iterable[Any] | AsyncIterable[Any], size: int = 1) -> None:
         refuse_unordered(iterable)
         if isinstance(iterable, (str, bytes, bytearray)) or not isinstance(iterable, (Iterable, AsyncIterable)):
-            raise TypeError(f"Batches needs an iterable of elements, not {type(iterable).__name__}; pass a list")
+            raise TypeError(f"Batches needs an iterable of elements, not {type(iterable).__name__}.\nPass a list.")
         check_whole("size", size, least=1)
         self._iterable = iterable
         self._size = size
@@ -99,7 +99,7 @@ class Batches(Source[T_co]):
 
     def _entered(self, done: int) -> Iterator[Any]:
         if not isinstance(self._iterable, Iterable):
-            raise TypeError(f"{type(self._iterable).__name__} is asynchronous: iterate the loop with `async for`")
+            raise TypeError(f"{type(self._iterable).__name__} is asynchronous.\nIterate the loop with `async for`.")
         return _entered(self._iterable, done)
 
     def elements(self, position: JsonValue) -> Iterator[tuple[Any, JsonValue]]:
@@ -144,8 +144,8 @@ def refuse_unordered(iterable: object) -> None:
     """
     if isinstance(iterable, AbstractSet) and not isinstance(iterable, MappingView):
         raise SourceNotReopenableError(
-            f"A {type(iterable).__name__} has no order that lasts, so no position in it means anything; pass"
-            f" sorted(...) of it."
+            f"A {type(iterable).__name__} has no order that lasts, so no position in it means anything.",
+            "Pass sorted(...) of it.",
         )
 
 
@@ -195,6 +195,6 @@ def _check_skipped(done: int, skipped: int) -> None:
 
 def _shrank(done: int, there: int) -> SourceChangedError:
     return SourceChangedError(
-        f"{done} elements were done before, and now there are {there}: the listing shrank, so the position means"
-        f" nothing in it. Clear the task to start over."
+        f"{done} elements were done before, and now there are only {there}, so the position means nothing in them.",
+        "Clear the task to start over.",
     )

@@ -46,7 +46,7 @@ class Each(Source[T_co]):
 
     def __init__(self, source: Source[Page[T_co]] | Source[Sequence[T_co]]) -> None:
         if not isinstance(source, Source):
-            raise TypeError(f"Each needs a source of pages or lists, not {type(source).__name__}; make it a source")
+            raise TypeError(f"Each needs a source of pages or lists, not {type(source).__name__}.\nMake it a source.")
         self._source: Source[Any] = source
         self.kind = f"each {source.kind}"
         self.on_expired = source.on_expired
@@ -137,6 +137,6 @@ def _items_of(element: object) -> Sequence[Any]:
 
 def _not_items(items: object) -> WrongAnswerError:
     return WrongAnswerError(
-        f"One by one can be delivered the items of pages and lists, and the source gave a {type(items).__name__};"
-        f" make it a list of rows, such as frame.to_dict('records'), or leave each=True out."
+        f"each=True needs pages or lists, and the source gave a {type(items).__name__}.",
+        "Make it a list of rows, such as frame.to_dict('records'), or leave each=True out.",
     )

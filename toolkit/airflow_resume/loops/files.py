@@ -66,7 +66,7 @@ class Files(Source[T_co]):
     def __init__(self, paths: Iterable[T_co], *, identity: Callable[[Any], object] | None = None) -> None:
         refuse_unordered(paths)
         if isinstance(paths, (str, bytes, os.PathLike)) or not isinstance(paths, Iterable):
-            raise TypeError(f"Files needs the paths of a listing, not {paths!r}; pass a list of them")
+            raise TypeError(f"Files needs the paths of a listing, not {paths!r}.\nPass a list of them.")
         if identity is not None and not callable(identity):
             raise TypeError(f"identity={identity!r} must be a function of a path")
         self._paths = paths
@@ -124,10 +124,10 @@ class Files(Source[T_co]):
         if number is None:
             raise SourceChangedError(
                 f"{place['count']} files were finished before, the last was {place['last']!r}, and it is not in the"
-                f" listing any more, so there is no place in it to go on from. Put it back, or clear the task to start"
-                f" over."
+                f" listing any more, so there is no place in it to go on from.",
+                "Put it back, or clear the task to start over.",
             )
-        log.warning("Going on behind %r: the %d files up to it count as finished", place["last"], number)
+        log.warning("Going on after %r: the %d files up to it count as finished", place["last"], number)
         return number
 
     def _is_prefix(self, place: dict[str, Any]) -> bool:
@@ -169,8 +169,8 @@ def _path_text(path: object) -> str:
         return os.fsdecode(path)
     if type(path).__str__ is object.__str__ and type(path).__repr__ is object.__repr__:
         raise TypeError(
-            f"A {type(path).__name__} has no text that is the same in every attempt; say what tells one from another:"
-            f" Files(paths, identity=lambda file: file.name)"
+            f"A {type(path).__name__} has no text that is the same in every attempt.\n"
+            f"Say what tells one from another: Files(paths, identity=lambda file: file.name)."
         )
     return str(path)
 
@@ -189,6 +189,6 @@ def _duplicate_error(names: Sequence[str]) -> DuplicateFileError:
     seen: set[str] = set()
     twice = next(name for name in names if name in seen or seen.add(name))  # type: ignore[func-returns-value]
     return DuplicateFileError(
-        f"{_anchor(twice)!r} is in the listing more than once, so a position at it means nothing; list it once, or give"
-        f" Files(paths, identity=...) what tells the two apart."
+        f"{_anchor(twice)!r} is in the listing more than once, so a position at it means nothing.",
+        "List it once, or give Files(paths, identity=...) what tells the two apart.",
     )

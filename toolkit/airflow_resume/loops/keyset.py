@@ -107,8 +107,8 @@ def _column(row: Any, name: str) -> Any:
         # A method, such as the `items` of a dict, is no column.
         if (value is None and name not in _columns(row)) or callable(value):
             raise KeyColumnError(
-                f"A row has no column {name!r} for the key; it has {', '.join(_columns(row)) or 'no columns'}."
-                f" Select it, or give key= another name or a function of the row."
+                f"A row has no column {name!r} for the key; it has {', '.join(_columns(row)) or 'no columns'}.",
+                "Select it, or give key= another name or a function of the row.",
             ) from None
     return _filled(value, f"the key column {name!r}")
 
@@ -125,7 +125,7 @@ def _computed(row: Any, key: Callable[[Any], Any]) -> Any:
 
 def _filled(value: Any, what: str) -> Any:
     if value is None or (isinstance(value, tuple) and None in value):
-        raise KeyColumnError(f"A row has None in {what}, behind which nothing can be asked for; leave such rows out.")
+        raise KeyColumnError(f"A row has None in {what}, after which nothing can be asked for.", "Leave such rows out.")
     return value
 
 
@@ -141,10 +141,10 @@ def _refuse_unsorted(key: Any, before: Any, call: str) -> None:
     objection = _objection(key, before)
     if objection is None:
         return
-    text = " Text must be sorted by its code points (COLLATE C)." if isinstance(key, str) else ""
+    text = " Sort text by its code points (COLLATE C)." if isinstance(key, str) else ""
     raise UnsortedKeyError(
-        f"In what {call} returned, the key {reprlib.repr(key)} {objection}, so rows would be skipped. Sort by the key,"
-        f" ask for rows strictly behind `after`, and add a unique column to a key that repeats.{text}"
+        f"In what {call} returned, the key {reprlib.repr(key)} {objection}, so rows would be skipped.",
+        f"Sort by the key, ask for rows strictly after `after`, and add a unique column to a key that repeats.{text}",
     )
 
 
@@ -167,8 +167,8 @@ def _refuse_unstorable(key: Any, call: str) -> None:
     at = f"the last key that {call} returned"
     if not values.is_exact(key):
         raise InvalidValueError(
-            f"{at} is a {type(key).__name__}, which the next attempt would not get back as it is; give key= a function"
-            f" that makes a plain value of it."
+            f"{at} is a {type(key).__name__}, which the next attempt would not get back as it is.",
+            "Give key= a function that makes a plain value of it.",
         )
     encoded = values.encode(key)
     values.check(encoded, at=at)

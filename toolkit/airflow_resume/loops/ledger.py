@@ -114,8 +114,9 @@ class Ledger:
         """
         if name in self._inner:
             raise NameInUseError(
-                f"{name!r} is used twice inside one element of {self.place!r}, and the second loop would take the"
-                f" first one's record for its own. Give each its own name."
+                f"{name!r} is used twice inside one element of {self.place!r}: the second loop would take the first"
+                " one's record for its own.",
+                "Give each its own name.",
             )
         return self._inner_left.get(name)
 
@@ -176,7 +177,10 @@ class Ledger:
         size = values.check_size(f"{self.place}.state", encoded)
         if size > values.LARGE_BYTES and not self._warned:
             self._warned = True
-            log.warning("The state of the loop %r has %d bytes. %s.", self.place, size, values.slimming(encoded))
+            biggest = values.biggest_part(encoded)
+            log.warning(
+                "The state of the loop %r has %d bytes. %s\n%s", self.place, size, biggest, values.KEEP_ELSEWHERE
+            )
         return encoded
 
     def _restore_state(self) -> None:

@@ -198,7 +198,7 @@ class Checkpoint(Generic[T]):
         if within is not None and (chosen := plan.keeping.chosen()):
             raise ValueError(
                 f"{', '.join(chosen)} cannot be chosen for {plan.name!r}, which is kept in the record of the loop"
-                f" around it: choose it there"
+                f" around it.\nChoose it there."
             )
         self._run: LoopRun[T] = LoopRun(plan, None if within is None else within._run)  # noqa: SLF001  of the same class
         self._iterated = False
@@ -251,7 +251,7 @@ class Checkpoint(Generic[T]):
             LoopError: the loop has no `skip=`.
         """
         if self._run.plan.skip is None:
-            raise LoopError(f"The loop {self._run.plan.name!r} skips nothing: give it skip=Skip(on=(ValueError,))")
+            raise LoopError(f"The loop {self._run.plan.name!r} skips nothing.", "Give it skip=Skip(on=(ValueError,)).")
         try:
             yield
         except Exception as error:
@@ -320,9 +320,14 @@ class Checkpoint(Generic[T]):
     def _first_iteration(self, *, awaited: bool = False) -> LoopRun[T]:
         run = self._run
         if self._iterated:
-            raise LoopError(f"The loop {run.plan.name!r} was iterated already; make another one with checkpoint(...)")
+            raise LoopError(
+                f"The loop {run.plan.name!r} was iterated already.", "Make another one with checkpoint(...)."
+            )
         if awaited and run.plan.ack == "manual" and not run.managed:
-            raise LoopError(f"The loop {run.plan.name!r}: ack='manual' on an event loop needs `async with`")
+            raise LoopError(
+                f"The loop {run.plan.name!r} has ack='manual', is on an event loop, and stands in no `async with`.",
+                "Use `async with checkpoint(...) as loop`.",
+            )
         self._iterated = True
         run.awaited = awaited
         return run

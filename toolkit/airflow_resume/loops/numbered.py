@@ -173,7 +173,8 @@ class Offset(PagedSource[T]):
         if len(page.items) > self._limit:
             raise PageTooLongError(
                 f"{call} returned {len(page.items)} items and limit={self._limit}: the offsets after it would mean"
-                f" other items. Hand the limit on to the API, or set it to what the API gives."
+                " other items.",
+                "Hand the limit on to the API, or set it to what the API gives.",
             )
 
 
@@ -195,8 +196,8 @@ def refuse_repeated(page: Page[T], before: Page[T] | None, call: str) -> None:
     if before is None or len(page.items) == 0 or not _are_equal(page.items, before.items):
         return
     raise RepeatedPageError(
-        f"{call} returned the same {len(page.items)} items as the call before it, so the loop would never end. Hand the"
-        f" argument of fetch on to the API; if equal pages are right here, say check_repeats=False."
+        f"{call} returned the same {len(page.items)} items as the call before it, so the loop would never end.",
+        "Hand the argument of fetch on to the API; if equal pages are right here, say check_repeats=False.",
     )
 
 

@@ -183,16 +183,17 @@ def opening_error(opening: Opening, place: str, level: Level, left: Left) -> Loo
     stands = f"The loop {place!r} stands at {level.pos!r}"
     if opening is Opening.FAIL_EXPIRED:
         return TokenExpiredError(
-            f"{stands}, a position saved {left.age} ago, and the source keeps none for so long. {_UNTOUCHED} Clear the"
-            f" task to start over (on_expired='restart' does that by itself)."
+            f"{stands}, a position saved {left.age} ago, and the source keeps none for so long. {_UNTOUCHED}",
+            "Clear the task to start over (on_expired='restart' does that by itself).",
         )
     if opening is Opening.FAIL_STALLED:
         return StalledError(
-            f"{stands}, and the last {left.stalls} attempts died there without a word, as of a lack of memory or a"
-            f" crash in a library. {_UNTOUCHED} See what is special about this element; skip=Skip(stalled=True) passes"
-            f" over it, and max_stalls=None tries for ever."
+            f"{stands}, and the last {left.stalls} attempts died there without a word, e.g. out of memory or by a crash"
+            f" in a library. {_UNTOUCHED}",
+            "See what is special about this element; skip=Skip(stalled=True) passes over it, and max_stalls=None tries"
+            " for ever.",
         )
     return SourceChangedError(
-        f"{stands}, and since that was saved there changed: {', '.join(left.changes)}. {_UNTOUCHED} Put it back, or"
-        f" clear the task to start over (on_change='restart' does that by itself)."
+        f"{stands}, and since that was saved there changed: {', '.join(left.changes)}. {_UNTOUCHED}",
+        "Put it back, or clear the task to start over (on_change='restart' does that by itself).",
     )

@@ -151,7 +151,7 @@ def _refuse_awaitable(answer: object) -> None:
         return
     if inspect.iscoroutine(answer):
         answer.close()
-    raise WrongAnswerError("The fetch is a coroutine function: iterate the loop with `async for`.")
+    raise WrongAnswerError("The fetch is a coroutine function.", "Iterate the loop with `async for`.")
 
 
 def as_page(answer: object, call: str) -> Page[Any]:
@@ -167,12 +167,12 @@ def as_page(answer: object, call: str) -> Page[Any]:
     items: object = page.items
     if isinstance(items, (str, bytes, bytearray, Mapping)) or not isinstance(items, Iterable):
         raise WrongAnswerError(
-            f"{call} answered with {_kind_of(items)} where the items of a page should be; return a list of items, or a"
-            f" Page(items, ...) of airflow_resume.loops."
+            f"{call} answered with {_kind_of(items)} where the items of a page should be.",
+            "Return a list of items, or a Page(items, ...) of airflow_resume.loops.",
         )
     for name, count in (("total", page.total), ("pages", page.pages)):
         if count is not None and (not isinstance(count, int) or isinstance(count, bool)):
-            raise WrongAnswerError(f"{call} answered with {name}={count!r}; give a whole number, or leave it out.")
+            raise WrongAnswerError(f"{call} answered with {name}={count!r}.", "Give a whole number, or leave it out.")
     if isinstance(items, Sized) and hasattr(items, "__getitem__"):
         return page
     return replace(page, items=list(items))

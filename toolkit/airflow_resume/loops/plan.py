@@ -75,7 +75,7 @@ class Plan(Generic[T]):
         check_choice("ack", self.ack, Ack)
         check_choice("on_empty", self.on_empty, OnEmpty)
         if self.skip is not None and self.ack == "manual":
-            raise ValueError("skip=Skip(...) needs ack='each': with ack='manual' the body may hold several elements")
+            raise ValueError("skip=Skip(...) needs ack='each': with ack='manual' the body may hold several elements.")
         for name, chosen in (("ack='manual'", self.ack == "manual"), ("skip=Skip(...)", self.skip is not None)):
             if chosen and self.delivery == "at_most_once":
                 raise ValueError(

@@ -100,7 +100,9 @@ class LoopRun(Generic[T]):
             LoopError: the loop is not open.
         """
         if self._hold is None:
-            raise LoopError(f"The loop {self.plan.name!r} is not open yet: iterate it, or use it in a `with` statement")
+            raise LoopError(
+                f"The loop {self.plan.name!r} is not open yet.", "Iterate it, or use it in a `with` statement."
+            )
         return self._hold
 
     @property
@@ -136,8 +138,8 @@ class LoopRun(Generic[T]):
         self.settle()
         if self._number is None or self._closed:
             raise LoopError(
-                f"The loop {plan.name!r} is within={self.plan.name!r}, which has no element in hand: use it inside the"
-                f" body of that loop, which may not be a map()."
+                f"The loop {plan.name!r} is within={self.plan.name!r}, which has no element in hand.",
+                "Use it inside the body of that loop, which may not be a map().",
             )
         self.count_no_more()
         return Nested(plan, self.hold, self._before)
@@ -157,7 +159,8 @@ class LoopRun(Generic[T]):
         if error is None and self._unacked and self.exhausted:
             raise UnackedError(
                 f"The loop {self.plan.name!r} delivered everything, but {len(self._unacked)} elements were not acked,"
-                f" so it is not done: call ack() when their work is finished, also after the last one."
+                " so it is not done.",
+                "Call ack() when their work is finished, also after the last one.",
             )
         if self.ledger.done and error is None:
             log.log(self._loudness, "Loop %r: done, %s", self.plan.name, self._pace.line(self._count(), self._clock()))
@@ -324,7 +327,7 @@ class LoopRun(Generic[T]):
             LoopError: the loop acks by itself.
         """
         if self.plan.ack != "manual":
-            raise LoopError(f"The loop {self.plan.name!r} acks every element by itself; ack() needs ack='manual'")
+            raise LoopError(f"The loop {self.plan.name!r} acks every element by itself.", "Use ack='manual' for ack().")
         if self.ledger.done:  # what is behind the loop acks once more, and nothing was left
             return
         for number, before, after in self._unacked:
@@ -358,8 +361,8 @@ class LoopRun(Generic[T]):
         is_empty = self.ledger.rows == 0 or (self.ledger.count == 0 and not self._unacked)
         if self.plan.on_empty == "fail" and is_empty:
             raise EmptySourceError(
-                f"The source of the loop {self.plan.name!r} had no {self.plan.source.noun} at all. If that may be so,"
-                f" leave on_empty='fail' out; if not, see what the fetch was answered."
+                f"The source of the loop {self.plan.name!r} had no {self.plan.source.noun} at all.",
+                "If that may be so, leave on_empty='fail' out; if not, see what the fetch was answered.",
             )
         self.exhausted = True
         return False if self._unacked else self._finish()

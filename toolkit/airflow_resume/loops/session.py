@@ -128,7 +128,7 @@ class Session:
             log.info("The worker goes, so %s; the task gives its slot back, and its try goes on there", where)
             reschedule(now=self._plan.now)
         raise LoopStoppedError(
-            f"The task was told to stop ({why.value}), so {where}. What is done is saved, and a retry goes on there."
+            f"The task was told to stop ({why.value}), so {where}. What is done is saved.", "A retry goes on there."
         )
 
     def _why_stopped(self) -> Ending:

@@ -37,7 +37,7 @@ class Skip:
             raise TypeError(f"on={self.on!r} must be errors, such as on=(ValueError,)")
         object.__setattr__(self, "on", kinds)
         if not kinds and not self.stalled:
-            raise ValueError("Skip() passes over nothing: give on=(ValueError,), or stalled=True")
+            raise ValueError("Skip() passes over nothing.\nGive on=(ValueError,), or stalled=True.")
         if self.limit < 1:
             raise ValueError(f"limit={self.limit} must be at least 1")
 

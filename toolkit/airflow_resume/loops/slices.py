@@ -109,7 +109,7 @@ def _utc(name: str, value: object) -> datetime:
     if not isinstance(value, datetime):
         raise TypeError(f"{name}={value!r} must be a datetime, such as datetime(2026, 1, 1, tzinfo=timezone.utc)")
     if value.utcoffset() is None:
-        raise ValueError(f"{name}={value!r} has no time zone; say which, such as {name}.replace(tzinfo=timezone.utc)")
+        raise ValueError(f"{name}={value!r} has no time zone.\nSay which, such as {name}.replace(tzinfo=timezone.utc).")
     utc = value.astimezone(timezone.utc)
     return datetime(
         utc.year, utc.month, utc.day, utc.hour, utc.minute, utc.second, utc.microsecond, tzinfo=timezone.utc
@@ -120,12 +120,12 @@ def _checked_step(step: Any) -> timedelta:
     """The length of a slice; months and years, as pendulum has them, are no length."""
     check_duration("step", step)
     if step == timedelta(0):
-        raise ValueError("step=timedelta(0) would give slices without end; say how long one is")
+        raise ValueError("step=timedelta(0) would give slices without end.\nSay how long one is.")
     if getattr(step, "months", 0) or getattr(step, "years", 0):
-        raise ValueError(f"step={step!r} is not a length of time, as months have several; use days")
+        raise ValueError(f"step={step!r} is not a length of time, as months have several.\nUse days.")
     return timedelta(seconds=step.total_seconds())
 
 
 def _refuse_backwards(start: datetime, end: datetime) -> None:
     if end < start:
-        raise ValueError(f"end={end.isoformat()} lies before start={start.isoformat()}; swap them, or move one")
+        raise ValueError(f"end={end.isoformat()} lies before start={start.isoformat()}.\nSwap them, or move one.")

@@ -39,8 +39,8 @@ def _of_iterable(given: Any) -> Source[Any]:
     if isinstance(given, (Iterable, AsyncIterable)) and not isinstance(given, (str, bytes, bytearray)):
         return Batches(given)
     raise TypeError(
-        f"checkpoint() needs a source of airflow_resume.loops or an iterable, not {_named(given)}."
-        f" A function that fetches pages goes into a source: checkpoint(CursorToken(fetch), name=...)."
+        f"checkpoint() needs a source of airflow_resume.loops or an iterable, not {_named(given)}.\n"
+        f"Put a function that fetches pages into a source: checkpoint(CursorToken(fetch), name=...)."
     )
 
 

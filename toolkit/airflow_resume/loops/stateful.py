@@ -75,7 +75,7 @@ class Stateful(Source[T_co]):
     def __init__(self, stateful: IterableWithState[T_co] | AsyncIterableWithState[T_co]) -> None:
         _refuse_half(stateful)
         if isinstance(stateful, type) or not isinstance(stateful, (Iterable, AsyncIterable)):
-            raise TypeError(f"Stateful needs an object that can be iterated, not {stateful!r}; give it __iter__")
+            raise TypeError(f"Stateful needs an object that can be iterated, not {stateful!r}.\nGive it __iter__.")
         self._stateful = stateful
         self._name = type(stateful).__qualname__
 
@@ -93,7 +93,7 @@ class Stateful(Source[T_co]):
     def elements(self, position: JsonValue) -> Iterator[tuple[T_co, JsonValue]]:
         """The elements, each with the state after it."""
         if not isinstance(self._stateful, Iterable):
-            raise TypeError(f"{self._name} is asynchronous: iterate the loop with `async for`")
+            raise TypeError(f"{self._name} is asynchronous.\nIterate the loop with `async for`.")
         self._load(position)
         for element in self._stateful:
             yield element, self._state()
@@ -150,7 +150,7 @@ class ResumeFunction(Source[T_co]):
         """The elements, each with the position after it."""
         pairs: Any = self._function(values.decode(position))
         if isinstance(pairs, AsyncIterator):
-            raise WrongAnswerError(f"{self._name} is asynchronous: iterate the loop with `async for`.")
+            raise WrongAnswerError(f"{self._name} is asynchronous.", "Iterate the loop with `async for`.")
         if not isinstance(pairs, Iterator):
             raise self._wrong_answer(pairs)
         with closing(pairs) if hasattr(pairs, "close") else nullcontext():  # type: ignore[type-var]
@@ -173,7 +173,7 @@ class ResumeFunction(Source[T_co]):
     def _checked(self, pair: Any) -> tuple[T_co, JsonValue]:
         if not isinstance(pair, tuple) or len(pair) != 2:  # noqa: PLR2004  it is a pair
             raise WrongAnswerError(
-                f"{self._name} gave {_kind_of(pair)} where a pair should be: yield (element, next_position)."
+                f"{self._name} gave {_kind_of(pair)} where a pair should be.", "Yield (element, next_position)."
             )
         element, after = pair
         return element, saved_position(after, f"the position that {self._name} gave with an element")
@@ -181,10 +181,10 @@ class ResumeFunction(Source[T_co]):
     def _wrong_answer(self, answer: object) -> WrongAnswerError:
         if inspect.iscoroutine(answer):
             answer.close()  # nobody awaits it
-        remedy = "make it a generator function that yields (element, next_position)"
+        remedy = "Make it a generator function that yields (element, next_position)."
         if isinstance(answer, Page) or not isinstance(answer, Iterable):
-            remedy += ". A function that fetches pages goes into a source: checkpoint(CursorToken(fetch), name=...)"
-        return WrongAnswerError(f"{self._name} returned {_kind_of(answer)} where an iterator should be: {remedy}.")
+            remedy += " A function that fetches pages goes into a source: checkpoint(CursorToken(fetch), name=...)."
+        return WrongAnswerError(f"{self._name} returned {_kind_of(answer)} where an iterator should be.", remedy)
 
 
 def saved_position(position: object, at: str) -> JsonValue:
@@ -205,7 +205,8 @@ def _refuse_half(stateful: object) -> None:
     if missing:
         raise SourceNotReopenableError(
             f"{type(stateful).__name__} has no method {' and no method '.join(missing)}, so its state cannot be"
-            f" {'saved' if 'state_dict' in missing else 'given back'}; it needs both, or neither."
+            f" {'saved' if 'state_dict' in missing else 'given back'}.",
+            "Give it both, or neither.",
         )
 
 

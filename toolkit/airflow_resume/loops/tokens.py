@@ -97,8 +97,8 @@ class CursorToken(PagedSource[T]):
     def _refuse_endless(self, empty: int) -> None:
         if empty > self._max_empty:
             raise EndlessPagesError(
-                f"{empty:,} pages in a row had no item, and each names a next one. If that is right, allow more with"
-                f" CursorToken(fetch, max_empty=...)."
+                f"{empty:,} pages in a row had no item, and each names a next one.",
+                "If that is right, allow more with CursorToken(fetch, max_empty=...).",
             )
 
 
@@ -122,7 +122,8 @@ class _Cycle:
         if token in (asked, self._kept):
             raise RepeatedTokenError(
                 f"The page of token {reprlib.repr(asked)} names {_as_named(token, asked)} as the next one, so the loop"
-                f" would never end. If the API signals its last page like this, return Page(items, None) from fetch."
+                " would never end.",
+                "If the API signals its last page like this, return Page(items, None) from fetch.",
             )
         self._seen += 1
         if self._seen == self._room:
@@ -137,7 +138,7 @@ def _checked_page(answer: object, token: JsonValue) -> Page[Any]:
     call = f"fetch({reprlib.repr(token)})"
     if not isinstance(answer, Page):
         raise WrongAnswerError(
-            f"{call} returned a {type(answer).__name__}; return a Page(items, next) of airflow_resume.loops."
+            f"{call} returned a {type(answer).__name__}.", "Return a Page(items, next) of airflow_resume.loops."
         )
     if not _is_end(answer.next):
         values.check(answer.next, at=f"the token after {reprlib.repr(token)}")
@@ -163,6 +164,6 @@ def _test_of(expired: Any) -> Callable[[Exception], bool]:
 
 def _expired_error(token: JsonValue, error: Exception) -> TokenExpiredError:
     return TokenExpiredError(
-        f"The API no longer takes the token {reprlib.repr(token)} of the next page ({error!r}). Clear the task to start"
-        f" over; CursorToken(fetch, on_expired='restart') does that by itself."
+        f"The API no longer takes the token {reprlib.repr(token)} of the next page ({error!r}).",
+        "Clear the task to start over; CursorToken(fetch, on_expired='restart') does that by itself.",
     )

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from decimal import Context, Decimal, Inexact
 from typing import ClassVar, SupportsIndex
 
+from airflow_resume.errors import CursorTypeError
 from airflow_resume.watermarks.cursor_type import CursorType, Span, refusal
 
 MAX_DIGITS = 4_000
@@ -16,7 +17,7 @@ MAX_DIGITS = 4_000
 
 _INT = re.compile(r"[+-]?[0-9]+")
 _DECIMAL = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)")
-_TOO_LONG = f"it has more than {MAX_DIGITS} digits; use a shorter key, or cursor=Cursor.text()"
+_SHORTER = "Use a shorter key, or cursor=Cursor.text()."
 _EXACT = Context(prec=3 * MAX_DIGITS, traps=[Inexact])
 """Digits enough for every sum and remainder; the usual 28 would round, and perhaps up."""
 
@@ -53,7 +54,7 @@ class IntCursor(CursorType[int]):
             return _checked_int(value.strip(), value, what)
         if isinstance(value, SupportsIndex) and not isinstance(value, bool):
             return _checked_int(_index(value, what), value, what)
-        raise refusal(value, _remedy(value, "an int or text of its digits"), what=what)
+        raise _other(value, "an int or text of its digits", what)
 
     def dump(self, value: int) -> str:
         """Its digits."""
@@ -81,7 +82,7 @@ class IntCursor(CursorType[int]):
 
     def _distance(self, name: str, span: object) -> int:
         if not isinstance(span, int) or isinstance(span, bool):
-            raise refusal(span, f"write a whole number, such as {name}=1000", what=name)
+            raise refusal(span, f"Write a whole number, such as {name}=1000.", what=name)
         _check_not_negative(name, span)
         return span
 
@@ -118,11 +119,11 @@ class DecimalCursor(CursorType[Decimal]):
             return _checked_decimal(Decimal(value.strip()), value, what)
         if isinstance(value, Decimal):
             if not value.is_finite():
-                raise refusal(value, "it is no number; leave such rows out", what=what)
+                raise refusal(value, "Leave such rows out.", what=what, why="It is not a number.")
             return _checked_decimal(value, value, what)
         if isinstance(value, SupportsIndex) and not isinstance(value, bool):
             return _checked_decimal(Decimal(_index(value, what)), value, what)
-        raise refusal(value, _remedy(value, "a Decimal, an int or text of its digits, without exponent"), what=what)
+        raise _other(value, "a Decimal, an int or text of its digits, without exponent", what)
 
     def dump(self, value: Decimal) -> str:
         """Its digits, without exponent and without zeros at the end of a fraction."""
@@ -154,7 +155,7 @@ class DecimalCursor(CursorType[Decimal]):
 
     def _distance(self, name: str, span: object) -> Decimal:
         if not isinstance(span, (Decimal, int)) or isinstance(span, bool):
-            raise refusal(span, f'write an exact number, such as {name}=Decimal("0.5")', what=name)
+            raise refusal(span, f'Write an exact number, such as {name}=Decimal("0.5").', what=name)
         distance = self.parse(span, what=name)
         _check_not_negative(name, distance)
         return distance
@@ -164,21 +165,21 @@ def _index(value: SupportsIndex, what: str) -> int:
     try:
         return operator.index(value)
     except TypeError as error:  # as a bool of NumPy says
-        raise refusal(value, _remedy(value, "an int or text of its digits"), what=what) from error
+        raise _other(value, "an int or text of its digits", what) from error
 
 
 def _checked_int(number: int | str, value: object, what: str) -> int:
     if isinstance(number, str) and len(number) > MAX_DIGITS + 1:  # Python would not read it
-        raise refusal(value, _TOO_LONG, what=what)
+        raise _too_long(value, what)
     if abs(int(number)) >= 10**MAX_DIGITS:
-        raise refusal(value, _TOO_LONG, what=what)
+        raise _too_long(value, what)
     return int(number)
 
 
 def _checked_decimal(number: Decimal, value: object, what: str) -> Decimal:
     before, after = max(number.adjusted(), 0), max(-int(number.as_tuple().exponent), 0)
     if before + after >= MAX_DIGITS:
-        raise refusal(value, _TOO_LONG, what=what)
+        raise _too_long(value, what)
     return _short(number)
 
 
@@ -195,7 +196,7 @@ def _digits(number: Decimal) -> str:
 
 def _check_granularity(granularity: Decimal | int) -> None:
     if granularity <= 0:
-        raise ValueError(f"granularity={granularity!r} must be a number above 0; or leave it out")
+        raise ValueError(f"granularity={granularity!r} must be a number above 0.\nGive one, or leave it out.")
 
 
 def _check_not_negative(name: str, span: Decimal | int) -> None:
@@ -203,14 +204,18 @@ def _check_not_negative(name: str, span: Decimal | int) -> None:
         raise ValueError(f"{name}={span!r} is a distance, and may not be negative")
 
 
-def _remedy(value: object, accepted: str) -> str:
+def _other(value: object, accepted: str, what: str) -> CursorTypeError:
+    """The error for a value of a type that the cursor does not read."""
+    why, remedy = "", f"Give {accepted}, or use the cursor= that fits."
     if isinstance(value, float):
-        return (
-            "a float is not exact (above 2**53 not even a whole one), so rows beside it could be skipped; have the"
-            f" source give {accepted}: CAST it there to BIGINT, DECIMAL or text"
-        )
-    if isinstance(value, bool):
-        return f"True and False are no numbers; give {accepted}"
-    if isinstance(value, Decimal):
-        return "use cursor=Cursor.decimal(), or take int(value) where all of them are whole"
-    return f"give {accepted}, or use the cursor= that fits"
+        why = "A float is not exact (above 2**53 not even a whole one), so rows beside it could be skipped."
+        remedy = f"Have the source give {accepted}: CAST it there to BIGINT, DECIMAL or text."
+    elif isinstance(value, bool):
+        why, remedy = "True and False are not numbers.", f"Give {accepted}."
+    elif isinstance(value, Decimal):
+        remedy = "Use cursor=Cursor.decimal(), or take int(value) where all of them are whole."
+    return refusal(value, remedy, what=what, why=why)
+
+
+def _too_long(value: object, what: str) -> CursorTypeError:
+    return refusal(value, _SHORTER, what=what, why=f"It has more than {MAX_DIGITS} digits.")

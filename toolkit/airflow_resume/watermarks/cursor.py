@@ -94,7 +94,7 @@ def _cursor_of_text(initial: str) -> CursorType[Any]:
         return Cursor.datetime()
     raise refusal(
         initial,
-        "it is not a time such as 2026-01-01T00:00:00Z nor a day such as 2026-01-01; say what it is with"
-        " cursor=Cursor.text(), Cursor.int(), Cursor.decimal() or Cursor.token()",
+        "Say what it is with cursor=Cursor.text(), Cursor.int(), Cursor.decimal() or Cursor.token().",
         what="initial",
+        why="It is not a time such as 2026-01-01T00:00:00Z nor a day such as 2026-01-01.",
     )

@@ -83,8 +83,8 @@ class CursorType(ABC, Generic[T]):
         """
         if type(span) is not int or span:
             raise CursorTypeError(
-                f"{name} is {shown(span)}, and from a value of {shown(self)} nothing can be subtracted; leave {name}"
-                f" out, or use a cursor that counts: Cursor.datetime(), date(), int() or decimal()"
+                f"{name} is {shown(span)}, and from a value of {shown(self)} nothing can be subtracted.",
+                f"Leave {name} out, or use a cursor that counts: Cursor.datetime(), date(), int() or decimal().",
             )
 
     def plus(self, value: T, span: Span) -> T:
@@ -98,9 +98,17 @@ class CursorType(ABC, Generic[T]):
         return value
 
 
-def refusal(value: object, remedy: str, *, what: str) -> CursorTypeError:
-    """The error for a value that is none of the cursor's, with what to do about it."""
-    return CursorTypeError(f"{what} is {shown(value)}, of type {type(value).__name__}; {remedy}")
+def refusal(value: object, remedy: str, *, what: str, why: str = "") -> CursorTypeError:
+    """The error for a value that is none of the cursor's.
+
+    Args:
+        value: that was given.
+        remedy: what to do about it, as a sentence.
+        what: the value is.
+        why: it is refused, as a sentence, where the type alone does not say it.
+    """
+    found = f"{what} is {shown(value)}, of type {type(value).__name__}."
+    return CursorTypeError(f"{found} {why}" if why else found, remedy)
 
 
 def shown(value: object) -> str:

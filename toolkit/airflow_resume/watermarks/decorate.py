@@ -62,7 +62,8 @@ def _finished(result: Any, function: Callable[..., Any]) -> Any:
     if inspect.isawaitable(result) or inspect.isgenerator(result) or inspect.isasyncgen(result):
         raise TypeError(
             f"{_name(function)} returned a {type(result).__name__}, so its work is not done, and the window was not"
-            f" committed. Return what it gives: a list of it, or `await` it in an async function."
+            " committed.\n"
+            f"Return what it gives: a list of it, or `await` it in an async function."
         )
     return result
 
@@ -74,8 +75,9 @@ def _name(function: Callable[..., Any]) -> str:
 def _check(function: Callable[..., Any]) -> None:
     if hasattr(function, "override") and hasattr(function, "expand"):
         raise DecoratorOrderError(
-            "Turn the two decorators around: @task stands above, the watermark below it, directly over the function."
-            " Or use the watermark's own .task(...)"
+            "The decorator of the watermark stands above @task.",
+            "Turn the two around: @task above, the watermark below it, directly over the function. Or use the"
+            " watermark's own .task(...).",
         )
     if "window" not in inspect.signature(function).parameters:
         raise TypeError(f"{_name(function)} must take a parameter `window`")

@@ -60,8 +60,8 @@ def windows_from_events(
         events = list(triggering[asset])
     except KeyError:
         raise WatermarkError(
-            f"This run was not triggered by the asset {asset.name!r}, so there are no windows to process; schedule the"
-            f" Dag on it, and trigger it by that."
+            f"This run was not triggered by the asset {asset.name!r}, so there are no windows to process.",
+            "Schedule the Dag on it, and trigger it by that.",
         ) from None
     return [
         _loaded(event, key, entry, cursor)

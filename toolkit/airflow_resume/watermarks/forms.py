@@ -16,7 +16,7 @@ def formatted(value: object, form: str, tz: str | None, *, up: bool = False) -> 
         TypeError: the value is neither. ValueError: the form is none.
     """
     if not isinstance(value, date):
-        raise TypeError(f"{value!r} is not a point in time, so it has no form {form!r}; use it as it is")
+        raise TypeError(f"{value!r} is not a point in time, so it has no form {form!r}.\nUse it as it is.")
     zone = timezone.utc if tz is None else ZoneInfo(tz)
     if not isinstance(value, datetime):
         if form in {"iso", "date"}:
@@ -34,7 +34,9 @@ def _as_text(moment: datetime, form: str) -> str:
     if form in {"iso", "date"}:
         return moment.isoformat() if form == "iso" else moment.date().isoformat()
     if "%" not in form:
-        raise ValueError(f"form={form!r} is none; take 'iso', 'date', 'epoch', 'epoch_ms', 'epoch_us', or '%Y-%m-%d'")
+        raise ValueError(
+            f"form={form!r} is unknown.\nTake 'iso', 'date', 'epoch', 'epoch_ms', 'epoch_us', or '%Y-%m-%d'."
+        )
     return moment.strftime(form)
 
 

@@ -31,11 +31,12 @@ class KeysetCursor(CursorType[tuple[Any, ...]]):
         for part in self.parts:
             if not isinstance(part, CursorType) or not part.is_ordered or isinstance(part, KeysetCursor):
                 raise TypeError(
-                    f"{part!r} cannot be a part of a keyset; give cursors of one column that have an order, such as"
-                    f" Cursor.keyset(Cursor.datetime(), Cursor.int())"
+                    f"{part!r} cannot be a part of a keyset.\n"
+                    "Give cursors of one column that have an order, such as Cursor.keyset(Cursor.datetime(),"
+                    " Cursor.int())."
                 )
         if len(self.parts) < 2:  # noqa: PLR2004
-            raise ValueError("A keyset has at least two parts; for one column, its own cursor is enough")
+            raise ValueError("A keyset has at least two parts.\nUse the column's own cursor for one.")
 
     def definition(self) -> dict[str, JsonValue]:
         """The definitions of the parts."""
@@ -49,9 +50,9 @@ class KeysetCursor(CursorType[tuple[Any, ...]]):
         """
         names = ", ".join(part.type for part in self.parts)
         if isinstance(value, (str, bytes)) or not isinstance(value, Sequence):
-            raise refusal(value, f"give a tuple ({names})", what=what)
+            raise refusal(value, f"Give a tuple ({names}).", what=what)
         if len(value) != len(self.parts):
-            raise refusal(value, f"it has {len(value)} values; give {len(self.parts)}: ({names})", what=what)
+            raise refusal(value, f"Give {len(self.parts)}: ({names}).", what=what, why=f"It has {len(value)} values.")
         pairs = zip(self.parts, value, strict=True)
         return tuple(part.parse(item, what=f"{what}[{at}]") for at, (part, item) in enumerate(pairs))
 

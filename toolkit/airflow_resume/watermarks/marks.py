@@ -123,7 +123,7 @@ class Marks(Generic[T]):
             self._slot.write(written)
             if self._slot.read() == written:
                 return outcome, written
-        raise WatermarkError(f"Other runs kept writing {self.key!r}; a retry loads the window again.")
+        raise WatermarkError(f"Other runs kept writing {self.key!r}.", "A retry loads the window again.")
 
     # --- making -----------------------------------------------------------------------------------------------
 
@@ -133,14 +133,16 @@ class Marks(Generic[T]):
             return self._codec.made(self._options.first(), pending="initial")
         if stood is None:
             raise WatermarkLostError(
-                f"{lost} No event of asset {self._options.asset.name!r} says where the mark stood, so type the value to"
-                f" go on from under this key in Airflow's UI, or set on_missing='initial' to load everything again."
+                f"{lost and lost.message} No event of asset {self._options.asset.name!r} says where the mark stood.",
+                "Type the value to go on from under this key in Airflow's UI, or set on_missing='initial' to load"
+                " everything again.",
             ) from lost
         if self._options.on_missing == "fail":
             raise WatermarkLostError(
                 f"{self.key!r} is missing from the state of asset {self._options.asset.name!r}, although its events say"
-                f" that it stood at {stood}. Set on_missing='recover' to go on from there, or on_missing='initial' to"
-                f" load everything again; or type the value to go on from under this key in Airflow's UI."
+                f" that it stood at {stood}.",
+                "Set on_missing='recover' to go on from there, or on_missing='initial' to load everything again; or"
+                " type the value to go on from under this key in Airflow's UI.",
             ) from lost
         log.warning("The mark %r was missing; going on at %r, where the asset's events say it stood", self.key, stood)
         return self._codec.made(self._cursor.parse(stood, what="the journal's mark"), pending=None)
@@ -153,8 +155,9 @@ class Marks(Generic[T]):
         if self._options.migrate is None:
             raise WatermarkChangedError(
                 f"{self.key!r} is a mark of {record.definition or record.type!r}, and this watermark is one of"
-                f" {self._cursor.definition()!r}. Give migrate= a function that makes one of the other (it gets"
-                f" {record.at!r}), or this watermark another name, or type the new value under the key in Airflow's UI."
+                f" {self._cursor.definition()!r}.",
+                f"Give migrate= a function that makes one of the other (it gets {record.at!r}), or this watermark"
+                " another name, or type the new value under the key in Airflow's UI.",
             )
         at = self._cursor.parse(self._options.migrate(record.at), what="what migrate() returned")
         before_write()
@@ -184,8 +187,8 @@ class MarkCodec(Generic[T]):
             return self.cursor.parse(value, what=self.key)
         except CursorTypeError as error:
             raise UnreadableRecordError(
-                f"What stands under {self.key!r} is neither a mark nor a value to go on from: {error}. Type a value of"
-                f" the cursor there, in Airflow's UI, or delete the key."
+                f"What stands under {self.key!r} is neither a mark nor a value to go on from: {error.message}",
+                "Type a value of the cursor there, in Airflow's UI, or delete the key.",
             ) from error
 
     def made(self, at: T, *, pending: Pending | None) -> MarkRecord:

@@ -69,7 +69,7 @@ class _Counted(CursorType[D]):
 
     def _length(self, name: str, span: object) -> timedelta:
         if not isinstance(span, timedelta):
-            raise refusal(span, f"write a length of time, such as {name}=timedelta(days=1)", what=name)
+            raise refusal(span, f"Write a length of time, such as {name}=timedelta(days=1).", what=name)
         check_duration(name, span)
         return _plain_length(span)
 
@@ -106,7 +106,9 @@ class DatetimeCursor(_Counted[datetime]):
             return
         check_duration("granularity", self.granularity)
         if not self.granularity:
-            raise ValueError("granularity must be more than nothing, such as timedelta(seconds=1); or leave it out")
+            raise ValueError(
+                "granularity must be more than nothing, such as timedelta(seconds=1).\nGive that, or leave it out."
+            )
         object.__setattr__(self, "granularity", _plain_length(self.granularity))
 
     def definition(self) -> dict[str, JsonValue]:
@@ -162,11 +164,11 @@ class DatetimeCursor(_Counted[datetime]):
         moment = clock()
         if self.tz is None and _is_moment(moment) and moment.utcoffset() is not None:
             remedy = (
-                "the values of this watermark have no zone (tz=None). Give `now=` a clock of the source, such as a"
-                " query of its LOCALTIMESTAMP, or name the zone of its times:"
+                "Give `now=` a clock of the source, such as a query of its LOCALTIMESTAMP, or name the zone of its"
+                " times:"
                 ' lambda: datetime.now(ZoneInfo("Europe/Berlin")).replace(tzinfo=None)'
             )
-            raise refusal(moment, remedy, what="now()")
+            raise refusal(moment, remedy, what="now()", why="The values of this watermark have no zone (tz=None).")
         return self.parse(moment, what="now()")
 
     @property
@@ -181,14 +183,14 @@ def looks_like_moment(text: str) -> bool:
 
 
 def _check_zone(tz: object) -> None:
-    remedy = 'write the name of a time zone, such as tz="Europe/Berlin", or tz=None for a column without zone'
+    remedy = 'Write the name of a time zone, such as tz="Europe/Berlin", or tz=None for a column without zone.'
     if tz is not None and not isinstance(tz, str):
-        raise TypeError(f"tz={tz!r} is not text; {remedy}")
+        raise TypeError(f"tz={tz!r} is not text.\n{remedy}")
     try:
         if tz is not None:
             ZoneInfo(tz)
     except (LookupError, ValueError, OSError) as error:  # OSError: the name of a folder of zones, such as Europe
-        raise ValueError(f"tz={tz!r} is no time zone known here; {remedy}") from error
+        raise ValueError(f"tz={tz!r} is no time zone known here.\n{remedy}") from error
 
 
 def _is_moment(value: object) -> TypeGuard[datetime]:
@@ -212,9 +214,10 @@ def _naive(moment: datetime, value: object, what: str) -> datetime:
         return moment.replace(tzinfo=None, fold=0)
     raise refusal(
         value,
-        "it has an offset from UTC, and the values of this watermark have none (tz=None); take value.replace"
-        "(tzinfo=None) once it is in the zone of the source, or use cursor=Cursor.datetime() where all values have one",
+        "Take value.replace(tzinfo=None) once it is in the zone of the source, or use cursor=Cursor.datetime() where"
+        " all values have one.",
         what=what,
+        why="It has an offset from UTC, and the values of this watermark have none (tz=None).",
     )
 
 
@@ -222,14 +225,16 @@ def _in_utc(moment: datetime, value: object, what: str) -> datetime:
     if moment.utcoffset() is None:
         raise refusal(
             value,
-            f"it has no offset from UTC, so it is not a point in time; write {moment.isoformat()}+00:00 if it is in"
-            f" UTC, or use cursor=Cursor.datetime(tz=None) if no value of the source has an offset",
+            f"Write {moment.isoformat()}+00:00 if it is in UTC, or use cursor=Cursor.datetime(tz=None) if no value of"
+            " the source has an offset.",
             what=what,
+            why="It has no offset from UTC, so it is not a point in time.",
         )
     try:
         return moment.astimezone(timezone.utc).replace(fold=0)
     except OverflowError as error:
-        raise refusal(value, "in UTC it is outside the years 1 to 9999; take a nearer one", what=what) from error
+        why = "In UTC it is outside the years 1 to 9999."
+        raise refusal(value, "Take a nearer one.", what=what, why=why) from error
 
 
 def _moment_of_text(text: str, what: str) -> datetime:
@@ -238,8 +243,8 @@ def _moment_of_text(text: str, what: str) -> datetime:
     try:
         return datetime.fromisoformat(_normalised(found)) if found else _unreadable(text)
     except ValueError as error:
-        remedy = "it is not ISO 8601; write it as 2026-01-01T00:00:00Z"
-        raise refusal(text, f"{remedy} ({error})" if found else remedy, what=what) from error
+        why = f"It is not ISO 8601 ({error})." if found else "It is not ISO 8601."
+        raise refusal(text, "Write it as 2026-01-01T00:00:00Z.", what=what, why=why) from error
 
 
 def _unreadable(text: str) -> datetime:
@@ -259,10 +264,10 @@ def _normalised(found: re.Match[str]) -> str:
 
 def _remedy_for_other(value: object) -> str:
     if isinstance(value, date) and not isinstance(value, datetime):
-        return "give a point in time, such as datetime(2026, 1, 1, tzinfo=timezone.utc), or use cursor=Cursor.date()"
+        return "Give a point in time, such as datetime(2026, 1, 1, tzinfo=timezone.utc), or use cursor=Cursor.date()."
     if isinstance(value, (int, float)) and not isinstance(value, bool):
-        return "give a datetime: datetime.fromtimestamp(seconds, timezone.utc) makes one of a Unix time"
-    return "give a datetime or its ISO 8601 text, such as 2026-01-01T00:00:00Z, or use the cursor= that fits"
+        return "Give a datetime: datetime.fromtimestamp(seconds, timezone.utc) makes one of a Unix time."
+    return "Give a datetime or its ISO 8601 text, such as 2026-01-01T00:00:00Z, or use the cursor= that fits."
 
 
 # --- days -----------------------------------------------------------------------------------------------------
@@ -284,10 +289,10 @@ class DateCursor(_Counted[date]):
         if isinstance(value, str):
             return _day_of_text(value, what)
         if _is_moment(value):
-            remedy = "it has a time of day; take its .date() in the zone that you mean, or use cursor=Cursor.datetime()"
-            raise refusal(value, remedy, what=what)
+            remedy = "Take its .date() in the zone that you mean, or use cursor=Cursor.datetime()."
+            raise refusal(value, remedy, what=what, why="It has a time of day.")
         if not isinstance(value, date) or isinstance(value, datetime):
-            remedy = "give a date or its ISO 8601 text, such as 2026-01-01, or use the cursor= that fits"
+            remedy = "Give a date or its ISO 8601 text, such as 2026-01-01, or use the cursor= that fits."
             raise refusal(value, remedy, what=what)
         return date(value.year, value.month, value.day)
 
@@ -303,7 +308,8 @@ class DateCursor(_Counted[date]):
     def _length(self, name: str, span: object) -> timedelta:
         length = super()._length(name, span)
         if length % timedelta(days=1):
-            raise refusal(span, f"days are counted in whole ones, such as {name}=timedelta(days=1)", what=name)
+            remedy = f"Give whole days, such as {name}=timedelta(days=1)."
+            raise refusal(span, remedy, what=name, why="Days are counted in whole ones.")
         return length
 
     @property
@@ -320,5 +326,5 @@ def _day_of_text(text: str, what: str) -> date:
     try:
         return date.fromisoformat(text.strip() if looks_like_day(text) else "")
     except ValueError as error:
-        remedy = "it is not an ISO 8601 date; write it as 2026-01-01"
-        raise refusal(text, f"{remedy} ({error})" if looks_like_day(text) else remedy, what=what) from error
+        why = f"It is not an ISO 8601 date ({error})." if looks_like_day(text) else "It is not an ISO 8601 date."
+        raise refusal(text, "Write it as 2026-01-01.", what=what, why=why) from error

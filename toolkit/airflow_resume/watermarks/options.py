@@ -76,21 +76,21 @@ class Options(Generic[T]):
     def _check_clock(self) -> None:
         if self.advance == "window" and not self.has_ceiling:
             raise ValueError(
-                f"advance='window' needs to know where to end, and a {self.cursor.type} has no clock of its own: give"
-                f" now= (such as a function that asks for the greatest value), or take advance='observed'"
+                f"advance='window' needs to know where to end, and a {self.cursor.type} has no clock of its own.\n"
+                "Give now= (such as a function that asks for the greatest value), or take advance='observed'."
             )
         for name in ("delay", "max_span"):
             if getattr(self, name) and not self.has_ceiling:
                 raise ValueError(
-                    f"{name}= counts from now=, and a {self.cursor.type} has no clock of its own: give now= as well"
+                    f"{name}= counts from now=, and a {self.cursor.type} has no clock of its own.\nGive now= as well."
                 )
         if self.advance != "explicit" and not self.cursor.is_ordered:
-            raise ValueError(f"A {self.cursor.type} has no order, so only advance='explicit' can move the mark")
+            raise ValueError(f"A {self.cursor.type} has no order, so only advance='explicit' can move the mark.")
         if self.advance == "window" and self.cursor.type == "datetime" and self.delay is None:
             warnings.warn(
                 f"The watermark {self.name!r} on {self.asset.name!r} has no delay=: a row that becomes visible after"
-                f" the time it bears, as of a slow transaction, is never loaded. Say how long that may take, or"
-                f" delay=timedelta(0) if it cannot happen.",
+                " its own timestamp, as in a slow transaction, is never loaded.\n"
+                "Say how long that may take, or delay=timedelta(0) if it cannot happen.",
                 WatermarkWarning,
                 stacklevel=5,
             )

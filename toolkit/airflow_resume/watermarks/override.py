@@ -8,7 +8,7 @@ from datetime import date, datetime
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from airflow_resume.attempt import AnyContext
-from airflow_resume.errors import BackfillError, OverrideError
+from airflow_resume.errors import BackfillError, CursorTypeError, OverrideError
 from airflow_resume.watermarks.begin import Bounds
 from airflow_resume.watermarks.options import Options
 from airflow_resume.watermarks.record import Origin
@@ -42,8 +42,8 @@ def override_of(context: AnyContext, options: Options[T]) -> Override[T] | None:
     wishes = conf.get(CONF_KEY) if isinstance(conf, Mapping) else None
     if wishes is not None and not isinstance(wishes, Mapping):
         raise OverrideError(
-            f'conf["{CONF_KEY}"] is {wishes!r}; it holds windows by the names of watermarks: write'
-            f' {{"{options.name}": {{"from": ..., "to": ...}}}}'
+            f'conf["{CONF_KEY}"] is {wishes!r}, and should hold windows by the names of watermarks.',
+            f'Write {{"{options.name}": {{"from": ..., "to": ...}}}}.',
         )
     if wishes is not None and options.name in wishes:
         return _of_conf(wishes[options.name], options)
@@ -57,26 +57,26 @@ def _of_conf(wish: Any, options: Options[T]) -> Override[T]:
     place = f'conf["{CONF_KEY}"]["{options.name}"]'
     if not isinstance(wish, Mapping) or not _MEMBERS.issuperset(wish) or "from" not in wish:
         raise OverrideError(
-            f'{place} is {wish!r}; write {{"from": ..., "to": ..., "commit": false}}, where "to" and "commit" may be'
-            f" left out"
+            f"{place} is {wish!r}.",
+            'Write {"from": ..., "to": ..., "commit": false}, where "to" and "commit" may be left out.',
         )
     commits = wish.get("commit", False)
     if not isinstance(commits, bool):
-        raise OverrideError(f'{place}["commit"] is {commits!r}; write true or false')
+        raise OverrideError(f'{place}["commit"] is {commits!r}.', "Write true or false.")
     if wish.get("to") is not None and not options.cursor.is_ordered:
         raise OverrideError(f'{place}["to"]: a {options.cursor.type} has no order, so a window of it has no end')
     start = _bound(wish["from"], f'{place}["from"]', options)
     end = options.ceiling() if wish.get("to") is None else _bound(wish["to"], f'{place}["to"]', options)
     if end is not None and not start < end:  # type: ignore[operator]
-        raise OverrideError(f"{place} ends at {end!r}, which is not behind its start {start!r}")
+        raise OverrideError(f"{place} ends at {end!r}, which is not after its start {start!r}.")
     return Override(bounds=Bounds(start=start, end=end), origin="conf", commits=commits)
 
 
 def _bound(value: JsonValue, what: str, options: Options[T]) -> T:
     try:
         return options.cursor.parse(value, what=what)
-    except TypeError as error:
-        raise OverrideError(str(error)) from error
+    except CursorTypeError as error:
+        raise OverrideError(error.message, error.remedy) from error
 
 
 def _of_backfill(context: AnyContext, options: Options[T]) -> Override[T]:
@@ -85,21 +85,22 @@ def _of_backfill(context: AnyContext, options: Options[T]) -> Override[T]:
     start, end = context.get("data_interval_start"), context.get("data_interval_end")
     if start is None or end is None or not options.cursor.has_clock:
         raise BackfillError(
-            f"A backfill run loads its data interval, and there is {_what_is_missing(start, end)}. Instead,"
-            f" {_with_conf(options)}."
+            f"A backfill run loads its data interval, and there is {_what_is_missing(start, end)}.",
+            f"Trigger {_with_conf(options)} instead.",
         )
     bounds = Bounds(start=_moment(start, options), end=_moment(end, options))
     if bounds.is_empty:
         raise BackfillError(
             f"A backfill run loads its data interval, and that of this run is empty: it begins and ends at {start}. In"
-            f" Airflow 3 all are, with schedule='@daily' or a cron expression; they are not with the schedule"
-            f" CronDataIntervalTimetable('@daily', timezone='UTC'). Or {_with_conf(options)}."
+            " Airflow 3 all are, with schedule='@daily' or a cron expression.",
+            "Use the schedule CronDataIntervalTimetable('@daily', timezone='UTC'), with which they are not, or trigger"
+            f" {_with_conf(options)}.",
         )
     return Override(bounds=bounds, origin="backfill", commits=options.backfill == "fill")
 
 
 def _with_conf(options: Options[T]) -> str:
-    return f'trigger a run with the conf {{"{CONF_KEY}": {{"{options.name}": {{"from": ..., "to": ...}}}}}}'
+    return f'a run with the conf {{"{CONF_KEY}": {{"{options.name}": {{"from": ..., "to": ...}}}}}}'
 
 
 def _what_is_missing(start: object, end: object) -> str:

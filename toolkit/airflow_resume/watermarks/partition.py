@@ -48,7 +48,8 @@ def partition_text(partition: JsonValue) -> str:
         values.check(partition, at="partition")
     except InvalidValueError as error:
         raise PartitionError(
-            f"The partition {partition!r} is not JSON ({error}); make it a text, a number, or a list or dict of these"
+            f"The partition {partition!r} is not JSON ({error.message})",
+            "Make it text, a number, or a list or dict of these.",
         ) from error
     return values.dumps(partition)
 
@@ -78,7 +79,7 @@ def resolve_partition(partition: Partition, context: AnyContext, arguments: Mapp
             )
         found = partition(**{name: offered[name] for name in names})
         if found is None:
-            raise PartitionError("partition= returned None; every instance needs a part of its own")
+            raise PartitionError("partition= returned None.", "Give every instance a part of its own.")
     if found is not None:
         partition_text(found)
     return found  # type: ignore[no-any-return]

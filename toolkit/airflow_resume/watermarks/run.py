@@ -55,8 +55,9 @@ class WindowRun(Generic[T]):
         self._mark_key = partition_key(MARK_PREFIX, options.name, partition)
         if self._attempt.scope.map_index >= 0 and partition is None:
             raise PartitionNeededError(
-                f"The instances of this mapped task would share the one mark {self._mark_key!r}, and skip each other's"
-                f" rows. Say which part each one loads, such as watermark(..., partition=lambda table: table)."
+                f"The instances of this mapped task would share the one mark {self._mark_key!r}, and skip each"
+                " other's rows.",
+                "Say which part each one loads, such as watermark(..., partition=lambda table: table).",
             )
         self._slot = Slot(task_store(context), partition_key(WINDOW_PREFIX, options.name, partition), WindowRecord)
 
@@ -80,7 +81,8 @@ class WindowRun(Generic[T]):
         if begun.type != self._cursor.type:
             raise WatermarkChangedError(
                 f"An earlier attempt of this run began a window of type {begun.type!r}, and this watermark is one of"
-                f" {self._cursor.type!r}. Clear the run's state of the task, or put the cursor back."
+                f" {self._cursor.type!r}.",
+                "Clear the run's state of the task, or put the cursor back.",
             )
         reset = None if begun.reset is None else self._still_pending(begun)
         record = begun.model_copy(update={"claim": self._attempt.claim(utc_now()), "reset": reset})
@@ -245,13 +247,13 @@ class WindowRun(Generic[T]):
         if outcome is Outcome.CONFLICT:
             self._slot.delete()  # a retry begins anew, at the token that won
             raise WatermarkConflictError(
-                f"Another run has moved {self._mark_key!r} since this window began; a retry begins at the new token."
+                f"Another run has moved {self._mark_key!r} since this window began.", "A retry begins at the new token."
             )
         if outcome is Outcome.REFUSED:
             raise WatermarkGapError(
-                f"The window from {token.start!r} begins behind the mark {mark and mark.at!r} of {self._mark_key!r},"
-                f" and what lies between is not loaded. Load that first; on_gap='hold' remembers such windows, and"
-                f" 'jump' goes on over them."
+                f"The window from {token.start!r} begins after the mark {mark and mark.at!r} of {self._mark_key!r},"
+                " and what lies between is not loaded.",
+                "Load that first; on_gap='hold' remembers such windows, and 'jump' goes on over them.",
             )
 
     def _journal(self, token: StageToken, outcome: Outcome, mark: MarkRecord | None, *, origin: str) -> None:

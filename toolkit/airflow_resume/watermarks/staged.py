@@ -62,12 +62,13 @@ class StageToken(BaseModel):
             read = cls.model_validate(token)
         except ValidationError as error:
             raise StageTokenError(
-                f"{str(token)[:100]!r} is not what window.stage() returned; hand it on as it is, such as by an XCom"
+                f"{str(token)[:100]!r} is not what window.stage() returned.", "Hand it on as it is, such as by an XCom."
             ) from error
         if (read.dag_id, read.run_id) != (scope.dag_id, scope.run_id):
             raise StageTokenError(
                 f"This token was staged by the run {read.run_id!r} of {read.dag_id!r}, and this is {scope.run_id!r} of"
-                f" {scope.dag_id!r}: pull it from this run"
+                f" {scope.dag_id!r}.",
+                "Pull it from this run.",
             )
         if read.key != key:
             raise StageTokenError(f"This token is one of {read.key!r}, and this watermark is {key!r}")

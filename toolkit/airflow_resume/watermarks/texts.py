@@ -34,7 +34,7 @@ class TextCursor(CursorType[str]):
             CursorTypeError: not text, or text that a state store cannot keep.
         """
         if not isinstance(value, str):
-            raise refusal(value, "give text, such as str(value), or use the cursor= that fits", what=what)
+            raise refusal(value, "Give text, such as str(value), or use the cursor= that fits.", what=what)
         text = str.__str__(value)  # of an enum, say, the text that it is
         _check_keepable(text, what=f"{what} ({shown(text)})")
         return text
@@ -58,7 +58,8 @@ class TokenCursor(CursorType["JsonValue"]):
             CursorTypeError: None, or not JSON that a state store can keep.
         """
         if value is None:
-            raise refusal(value, 'a token is any JSON but None; where there is none yet, take "" or {}', what=what)
+            why = "A token is any JSON but None."
+            raise refusal(value, 'Take "" or {} where there is none yet.', what=what, why=why)
         _check_keepable(value, what=what)
         return cast("JsonValue", json.loads(json.dumps(value)))
 
@@ -71,4 +72,4 @@ def _check_keepable(value: object, *, what: str) -> None:
     try:
         values.check(value, at=what)
     except InvalidValueError as error:
-        raise CursorTypeError(str(error)) from error
+        raise CursorTypeError(error.message, error.remedy) from error

@@ -177,8 +177,8 @@ class Tracker:
             found = key_of(row)
         except (LookupError, AttributeError, TypeError) as error:
             raise CursorColumnError(
-                f"A row has no cursor value ({error!r}); it has {', '.join(_columns(row)) or 'no columns'}. Select the"
-                f" column, or give track() another name or a function of the row."
+                f"A row has no cursor value ({error!r}); it has {', '.join(_columns(row)) or 'no columns'}.",
+                "Select the column, or give track() another name or a function of the row.",
             ) from error
         missing = found is None or (isinstance(found, tuple) and None in found)
         return None if missing else self.cursor.parse(found, what="the cursor value of a row")
@@ -187,8 +187,8 @@ class Tracker:
         tally.nulls += 1
         if self.nulls == "raise":
             raise NullCursorError(
-                f"A row has no cursor value: {str(row)[:200]}. nulls='skip' passes over such rows, nulls='keep' loads"
-                f" them in every run."
+                f"A row has no cursor value: {str(row)[:200]}.",
+                "Pass over such rows by nulls='skip', or load them in every run by nulls='keep'.",
             )
         tally.rows += self.nulls == "keep"
         return self.nulls == "keep"
@@ -197,8 +197,9 @@ class Tracker:
         tally.future += 1
         if self.future == "fail":
             raise FutureRowError(
-                f"A row bears {value!r}, which is not before the window's end {self.end!r}. Read with the window's end"
-                f" as well, or choose future='exclude' (a later run loads it) or future='clamp' (loaded now and later)."
+                f"A row bears {value!r}, which is not before the window's end {self.end!r}.",
+                "Read with the window's end as well, or choose future='exclude' (a later run loads it) or"
+                " future='clamp' (loaded now and later).",
             )
         if self.future == "exclude":
             return False
@@ -212,8 +213,8 @@ class Tracker:
             return before
         if before is not None and value < before:
             raise UnsortedRowsError(
-                f"The row with {value!r} comes after one with {before!r}, and ordered=True says that it does not. Sort"
-                f" the rows by the cursor column, or leave ordered=True out."
+                f"The row with {value!r} comes after one with {before!r}, and ordered=True says that it does not.",
+                "Sort the rows by the cursor column, or leave ordered=True out.",
             )
         return value
 

@@ -137,6 +137,7 @@ class AsyncWatermark(Generic[T]):
         if record.definition not in ({}, self._cursor.definition()) or record.type != self._cursor.type:
             raise WatermarkChangedError(
                 f"{self._key!r} is a mark of {record.definition or record.type!r}, and this one is of"
-                f" {self._cursor.definition()!r}; give it another name."
+                f" {self._cursor.definition()!r}.",
+                "Give it another name.",
             )
         return record

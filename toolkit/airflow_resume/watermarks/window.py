@@ -93,7 +93,7 @@ class Window(Generic[T]):
             WatermarkError: the window has no end; see `has_end`.
         """
         if self._end is None:
-            raise WatermarkError("This window has no end: load whatever is there from its start on.")
+            raise WatermarkError("This window has no end.", "Load whatever is there from its start on.")
         return self._cursor.present(self._end)
 
     @property
@@ -350,9 +350,10 @@ class Window(Generic[T]):
             return
         if self._open_reads and self._told is None:
             raise NothingReadError(
-                "The rows of track(), or the slices of split(), were not iterated to their end, so it is not known what"
-                " was loaded. Consume them all before returning; if the rest is to be left to another run, say so with"
-                " window.advance(value)."
+                "The rows of track(), or the slices of split(), were not iterated to their end, so it is not known"
+                " what was loaded.",
+                "Consume them all before returning; if the rest is to be left to another run, say so with"
+                " window.advance(value).",
             )
         if self._told is None and self._advance == "explicit":
             raise NothingReadError("advance='explicit', and the body did not say window.advance(value).")
