@@ -582,6 +582,7 @@ def test_airflow_is_imported_when_the_backend_is_used_and_its_absence_is_named()
     env = {name: value for name, value in os.environ.items() if not name.startswith("AIRFLOW")}
     done = subprocess.run([sys.executable, "-c", LAZY], env=env, check=False, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    found, named = done.stdout.splitlines()
+    found, named, remedy = done.stdout.splitlines()
     assert found == "False True"
+    assert remedy == "Use SqlStoreBackend on a worker."
     assert named.startswith("MissingDriverError HardenedMetastoreBackend is for `[state_store] backend` of Airflow's")

@@ -47,7 +47,7 @@ def test_on_a_full_disk_what_was_acknowledged_is_there_and_with_room_it_goes_on(
         closing(SqlStoreBackend(f"sqlite:///{disk}/state.db")) as backend,
     ):
         acknowledged: list[str] = []
-        with pytest.raises(StoreFullError, match=r"has no space left.*Make room"):
+        with pytest.raises(StoreFullError, match=r"has no space left.*\nMake room"):
             for number in range(100):
                 backend.set(SCOPE, f"key.{number}", LARGE)
                 acknowledged.append(f"key.{number}")
@@ -69,7 +69,7 @@ def test_on_a_file_system_that_became_read_only_nothing_is_written_until_it_is_n
         backend.set(SCOPE, "key", "1")
         backend.close()
         remount(disk, "ro")
-        with pytest.raises(StoreRefusedError, match="may this user write in it"):
+        with pytest.raises(StoreRefusedError, match=r"refused the call.*\nSee whether .* this user may write in it"):
             backend.set(SCOPE, "key", "2")
         assert main(["doctor", f"sqlite:///{disk}/state.db"]) == 1
         assert "cannot be written" in capsys.readouterr().out
@@ -120,7 +120,7 @@ def test_a_user_without_the_right_to_a_folder_is_told_so(tmp_path: Path) -> None
             sender.send((None, str(error)))
 
     with Child(write) as child:
-        assert "may this user write in it" in child.receive()
+        assert "\nSee whether its folder is there, and this user may write in it" in child.receive()
     assert list(tmp_path.iterdir()) == []
 
 

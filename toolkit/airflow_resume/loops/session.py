@@ -106,8 +106,8 @@ class Session:
     def stop(self, where: str) -> NoReturn:
         """Save, and leave the loop, in the way that fits why the task was told to stop.
 
-        It is saved here, and not only by `close`: the loop around this one is closed when nothing refers to it any
-        more, and the traceback of an error does until Airflow has been told how the attempt ended.
+        It is saved here, and not only by `close`: a loop around this one that is iterated without `with` is closed when
+        nothing refers to it any more. The traceback of an error does, for as long as somebody keeps the error.
 
         Args:
             where: the loop stopped, for messages.
