@@ -17,7 +17,7 @@ class JobLink(BaseOperatorLink):
     the job is known.
     """
 
-    name = "Job"
+    name = "Job"  # pyright: ignore[reportAssignmentType, reportIncompatibleMethodOverride]
 
     def get_link(self, operator: Any, *, ti_key: TaskInstanceKey) -> str:  # noqa: ARG002  Airflow's signature
         """The page; empty when there is no job, or the operator knows no page for it."""

@@ -223,8 +223,10 @@ class ResumableJobMixin(AirflowResumableJobMixin):
             raise ValueError("deferrable=True needs durable=True: what the trigger waits for is kept in between")
 
         def defer(external_id: JsonValue) -> NoReturn:
-            timeout = self.resume_policy.poll.timeout
-            self.defer(trigger=trigger(external_id, context), method_name="resume_complete", timeout=timeout)
+            made, timeout = trigger(external_id, context), self.resume_policy.poll.timeout
+            if (follow := getattr(made, "follow", None)) is not None:  # a JobTrigger
+                follow(self.resume_policy)
+            self.defer(trigger=made, method_name="resume_complete", timeout=timeout)
 
         return defer
 
@@ -254,7 +256,7 @@ class ResumableJobMixin(AirflowResumableJobMixin):
         link = JobLink()
         try:
             if url := self.job_url(self.external_id):  # type: ignore[attr-defined]
-                context["ti"].xcom_push(key=link.xcom_key, value=url)
+                context["ti"].xcom_push(key=link.xcom_key, value=url)  # pyright: ignore[reportTypedDictNotRequiredAccess]
         except Exception:
             self.log.warning("The page of job %r cannot be shown", self.external_id, exc_info=True)
 

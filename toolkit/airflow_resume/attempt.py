@@ -201,8 +201,9 @@ def current_context() -> AnyContext:
         if "AIRFLOW_CTX_DAG_ID" in os.environ:  # Airflow hands it to the processes that a task starts
             raise NoStateStoreError(
                 "This process was started by a task, as under @task.virtualenv or @task.external_python, and has no way"
-                " to Airflow's state.\nCall it from a plain @task, or pass `store=` with a store that outlives the"
-                " process, such as SqlStateStore."
+                " to Airflow's state.",
+                "Call it from a plain @task, or pass `store=` with a store that outlives the process, such as"
+                " SqlStateStore.",
             ) from error
         raise NoStateStoreError from error
 

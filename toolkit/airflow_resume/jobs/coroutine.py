@@ -71,11 +71,12 @@ async def arun_job(
         what `run_job` raises.
     """
     loop, left = asyncio.get_running_loop(), threading.Event()
+    on_loop: Any = _JobsOfLoop(jobs, loop)
     opened, _ = open_task_store(context, store)
     if isinstance(opened, AirflowStore) and in_process_supervisor():
         opened = replace(opened, find_channel=lambda: LoopChannel(loop))
     run = JobRun(
-        _JobsOfLoop(jobs, loop),
+        on_loop,
         name=name,
         policy=policy,
         inputs=inputs,
@@ -99,7 +100,8 @@ async def arun_job(
 def _in_thread(work: Callable[[], Any], loop: asyncio.AbstractEventLoop) -> asyncio.Future[Any]:
     """The future of what `work` returns or raises in a daemon thread.
 
-    Not `asyncio.to_thread`: Python waits at its end for the threads of that one, and a task that timed out must end.
+    Not `asyncio.to_thread`: Airflow's async calls need its threads, and if all of them wait here, nothing goes on any
+    more. Besides, Python waits for them at its end, and a task that timed out must end.
     """
     future: asyncio.Future[Any] = loop.create_future()
     context = contextvars.copy_context()

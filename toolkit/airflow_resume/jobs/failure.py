@@ -6,18 +6,24 @@ from airflow_resume import errors
 from airflow_resume.jobs.decide import Step, Stray
 from airflow_resume.jobs.record import JobRecord
 
-_ERRORS: dict[Step, tuple[type[errors.JobError], str]] = {
-    Step.FAIL_JOB: (errors.JobFailedError, "ended without success. A retry submits another one."),
+_ERRORS: dict[Step, tuple[type[errors.JobError], str, str | None]] = {
+    Step.FAIL_JOB: (errors.JobFailedError, "ended without success. A retry submits another one.", None),
     Step.FAIL_JOB_FOR_GOOD: (
         errors.JobFailedForGoodError,
         "ended without success, and the policy is on_failed_job='fail'.",
+        "To submit another one, clear the task.",
     ),
-    Step.FAIL_GONE: (errors.JobGoneError, "is not known any more, and the policy is on_gone_job='fail'."),
-    Step.FAIL_VANISHED: (errors.JobError, "vanished while it was waited for. A retry looks again."),
-    Step.FAIL_STOPPED: (errors.TaskStoppedError, "ends with its task, which was ended from outside."),
+    Step.FAIL_GONE: (
+        errors.JobGoneError,
+        "is not known any more, and the policy is on_gone_job='fail'.",
+        "To submit another one, clear the task.",
+    ),
+    Step.FAIL_VANISHED: (errors.JobError, "vanished while it was waited for. A retry looks again.", None),
+    Step.FAIL_STOPPED: (errors.TaskStoppedError, "ends with its task, which was ended from outside.", None),
     Step.FAIL_INPUTS: (
         errors.JobInputsChangedError,
-        "was submitted with other inputs, and the policy is on_input_change='fail'.\nTo take the new, clear the task.",
+        "was submitted with other inputs, and the policy is on_input_change='fail'.",
+        "To submit one with the new inputs, clear the task.",
     ),
 }
 
@@ -26,15 +32,17 @@ def failure(step: Step, record: JobRecord, *, name: str, earlier_try: int) -> er
     """The error for a step whose name begins with "fail"."""
     if step is Step.FAIL_LOST:
         return _lost(record, name, earlier_try)
-    kind, what = _ERRORS[step]
-    return kind(f"Job {record.id!r} of slot {name!r} (generation {record.generation}, token {record.token}) {what}")
+    kind, what, remedy = _ERRORS[step]
+    job = f"Job {record.id!r} of slot {name!r} (generation {record.generation}, token {record.token})"
+    return kind(f"{job} {what}", remedy)
 
 
 def _lost(record: JobRecord, name: str, earlier_try: int) -> errors.LostSubmissionError:
     failed = f" (its submit raised {record.error})" if record.error else ""
     return errors.LostSubmissionError(
         f"Try {earlier_try} or one before it may have submitted a job of slot {name!r}, with token {record.token}, and"
-        f" its id was never saved{failed}.\n{_what_to_do(record)}"
+        f" its id was never saved{failed}.",
+        _what_to_do(record),
     )
 
 
@@ -42,8 +50,8 @@ def lost_by_error(record: JobRecord, error: Exception, *, name: str) -> errors.L
     """The error of a submit that raised what proves nothing, where nobody can be asked for the job."""
     return errors.LostSubmissionError(
         f"The submit of slot {name!r}, with token {record.token}, raised {error!r}. Nothing proves that it created no"
-        f" job, and none can be looked up.\n{_what_to_do(record)} If {type(error).__name__} proves that there is no"
-        f" job, name it in `refused_errors`."
+        f" job, and none can be looked up.",
+        f"{_what_to_do(record)} If {type(error).__name__} proves that there is no job, name it in `refused_errors`.",
     )
 
 
@@ -61,11 +69,12 @@ def stray_found(external_id: object, token: str, *, name: str, stray: Stray) -> 
     found = f"Job {external_id!r} of slot {name!r} (token {token}) is alive, and the record does not tell of it."
     if stray is Stray.OURS:
         return errors.StrayJobError(
-            f"{found} The policy is on_stray_job='fail', so nothing was submitted or cancelled.\nEnd the job, or take"
-            f" on_stray_job='resubmit' (end it first) or 'resume' (take it up)."
+            f"{found} The policy is on_stray_job='fail', so nothing was submitted or cancelled.",
+            "End the job, or take on_stray_job='resubmit' (end it first) or 'resume' (take it up).",
         )
     return errors.StrayJobError(
         f"{found} This deployment has no name of its own, so the job may be that of another Airflow with the same Dag,"
-        f" run and task. Nothing was submitted or cancelled.\nGive each Airflow a name, [airflow_resume] deployment in"
-        f" its configuration (or AIRFLOW__AIRFLOW_RESUME__DEPLOYMENT); or end the job, if it is not wanted."
+        f" run and task. Nothing was submitted or cancelled.",
+        "Give each Airflow a name, [airflow_resume] deployment in its configuration (or"
+        " AIRFLOW__AIRFLOW_RESUME__DEPLOYMENT); or end the job, if it is not wanted.",
     )

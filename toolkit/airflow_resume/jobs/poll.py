@@ -119,7 +119,8 @@ def wait_for_end(
         if unknown_since is not None and now - unknown_since >= policy.unknown_timeout.total_seconds():
             raise JobStatusUnknownError(
                 f"The status of the job has been unknown for {policy.unknown_timeout}. It was left alone, and no other"
-                f" was submitted; a retry asks again.\nIf the system has a word of its own for a status, classify it."
+                f" was submitted; a retry asks again.",
+                "If the system has a word of its own for a status, classify it.",
             )
         if policy.poll.timeout is not None and now - started >= policy.poll.timeout.total_seconds():
             raise JobWaitTimeoutError

@@ -187,8 +187,9 @@ class JobSystem:
         if plain_word(said) in ENDED_SOMEHOW:
             raise AmbiguousStatusError(
                 f"The job says {said!r}, which some systems say of successful jobs only and others of failed ones too."
-                f" The job was left alone.\nIf it means success here, say so: run_job(..., statuses={{{str(said)!r}:"
-                f" 'succeeded'}}). If not, write `classify(status)`, or let `status` tell success from failure."
+                f" The job was left alone.",
+                f"If it means success here, say so: run_job(..., statuses={{{str(said)!r}:"
+                f" 'succeeded'}}). If not, write `classify(status)`, or let `status` tell success from failure.",
             )
         return classify_word(said)
 

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -27,6 +27,7 @@ from airflow_resume.jobs.slot import JobSlot
 from airflow_resume.jobs.telemetry import count, counters_of, decision_span
 from airflow_resume.jobs.token import token_is_derived
 from airflow_resume.jobs.watch import JobWatch
+from airflow_resume.reschedule import reschedule
 from airflow_resume.store import StateStore, channel_of, open_task_store
 
 if TYPE_CHECKING:
@@ -42,11 +43,6 @@ _ENDED_WELL = {Step.RETURN_SAVED, Step.FETCH_RESULT}
 
 _TECHNICAL = {Step.ASK_STATUS, Step.LOOK_FOR_STRAYS, Step.SEND}
 """Steps that are logged for those who look closely."""
-
-BACK_AFTER = timedelta(seconds=15)
-"""How long after a deploy the task comes back. The scheduler must have seen the end of the old process by then, or it
-counts it as a failure: with the date *now* 4 of 7 tasks did not come back in the same try.
-"""
 
 _FAILURES = {step for step in Step if step.value.startswith("fail")}
 
@@ -193,7 +189,7 @@ class JobRun:
         self._slot.open()
         self._watch.own = self._resumed
         if self._attempt.retries == 0 and not self._resumed:
-            log.warning("The task has retries=0: after a crash nobody comes back for its job. Give it retries.")
+            log.warning("The task has retries=0: after a crash nobody comes back for its job.\nGive it retries.")
 
     def _next_step(self) -> Step:
         """The next step that is more than a question."""
@@ -289,7 +285,7 @@ class JobRun:
             self._withdraw()
         record = self._slot.record
         log.info("The worker goes, and the task comes back for job %r in the same try", record and record.id)
-        raise AirflowRescheduleException(utc_now() + BACK_AFTER)  # type: ignore[no-untyped-call]
+        reschedule()
 
     # --- effects: saved before, saved after -------------------------------------------------------------------
 

@@ -108,7 +108,8 @@ class JobSlot:
             return self._place.read()
         except DanglingReferenceError as error:
             raise DanglingReferenceError(
-                f"{error} Before that, see in the job system that no job of an earlier attempt is alive."
+                error.message,
+                f"See in the job system that no job of an earlier attempt is alive. {error.remedy or ''}".rstrip(),
             ) from error
 
     def _adopt_mirrored(self) -> JobRecord | None:

@@ -83,8 +83,8 @@ def run_job(
     """
     if on_event_loop():
         raise EventLoopError(
-            "run_job was called on an event loop, which it would hold up until the job has ended.\nWrite: result ="
-            " await arun_job(...), with the same arguments."
+            "run_job was called on an event loop, which it would hold up until the job has ended.",
+            "Write: result = await arun_job(...), with the same arguments.",
         )
     run = JobRun(jobs, name=name, policy=policy, inputs=inputs, statuses=statuses, context=context, store=store)
     with cancelled_on_kill(run, context):

@@ -232,7 +232,7 @@ class JobWatch:
         except Exception:
             log.warning("How job %r ended could not be asked", self._slot.known.id, exc_info=True)
             self.status = JobStatus.UNKNOWN
-        if self.status in {JobStatus.UNKNOWN, JobStatus.GONE}:
+        if self.status is JobStatus.UNKNOWN or self.status is JobStatus.GONE:
             log.info("Job %r is %s, and its operator has waited for its end", self._slot.known.id, self.status.value)
             self.learn(JobStatus.SUCCEEDED)
         elif not self.has_ended:
