@@ -183,8 +183,12 @@ def the_woken_one_touches_nothing(outcome: FreezeOutcome[CrashWorld]) -> None:
     assert not [event for event in outcome.world.jobs.events if event.call == "cancel"]
 
 
-BEFORE_SUBMIT: set[tuple[str, ...]] = {("freeze before submit",)}
-"""What docs/jobs.md says is not guaranteed without tokens: the look-up was in vain, and then it wakes."""
+BEFORE_SUBMIT: set[tuple[str, ...]] = {
+    ("freeze before submit",),
+    ("freeze after set resume.job.job", "wake before submit"),
+}
+"""What docs/jobs.md says is not guaranteed without tokens: one of the two has looked in vain, and submits later than
+the other one, which has looked in vain as well."""
 
 JOBS: dict[str, tuple[Callable[..., Any], dict[str, Any], set[tuple[str, ...]]]] = {
     "look-up": (job, {}, BEFORE_SUBMIT),
@@ -200,10 +204,10 @@ JOBS: dict[str, tuple[Callable[..., Any], dict[str, Any], set[tuple[str, ...]]]]
 def test_there_is_one_job_but_for_the_window_that_is_named(name: str) -> None:
     attempt, options, windows = JOBS[name]
     oracles = [one_job, same_result, the_woken_one_touches_nothing]
-    report = explore_freezes(attempt, oracle=oracles, world=job_world(**options), find_all=True, switches=3)
+    report = explore_freezes(attempt, oracle=oracles, world=job_world(**options), find_all=True)
     assert said(report) == windows, report
     assert all(finding.problem.startswith("two jobs") for finding in report.findings)
-    assert report.interleavings > 400
+    assert report.interleavings > 150
     print(report)
 
 

@@ -346,10 +346,23 @@ def test_two_dag_runs_have_a_job_each(system: str) -> None:
     print(report)
 
 
-@pytest.mark.parametrize("system", ["look-up", "neither"])
-def test_two_deployments_without_tokens_have_a_job_each(system: str) -> None:
+def test_two_deployments_have_a_job_each_where_none_can_be_looked_up() -> None:
     runs = [job_of_deployment(0), job_of_deployment(1)]
-    explore_interleavings(runs, oracle=jobs_are(2), world=job_world(**SYSTEMS[system]))
+    explore_interleavings(runs, oracle=jobs_are(2), world=job_world(can_find=False))
+
+
+def test_two_deployments_without_a_name_cannot_be_told_apart() -> None:
+    """As docs/jobs.md says of such; neither is harmed: both get the result of a job, and none is cancelled."""
+
+    def of_a_job(outcome: Outcome[CrashWorld]) -> None:
+        known = [{"job": job.id} for job in outcome.world.jobs.jobs]
+        assert all(result in known for result in outcome.result)
+        jobs_are(len(known))(outcome)
+
+    runs = [job_of_deployment(0), job_of_deployment(1)]
+    explore_interleavings(runs, oracle=of_a_job, world=job_world())
+    shared = explore_interleavings(runs, oracle=jobs_are(2), world=job_world(), find_all=True).findings
+    assert ["before set resume.job.job"] in [finding.where for finding in shared]
 
 
 # --- loops ------------------------------------------------------------------------------------------------------
