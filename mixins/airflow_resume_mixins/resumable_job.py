@@ -337,7 +337,7 @@ class OperatorJobs:
     def __init__(self, operator: ResumableJobMixin, context: Context) -> None:
         self._operator = operator
         self._context = context
-        self.waits = operator._waits_by_itself  # noqa: SLF001  the two are one
+        self.wait_means_success = operator._waits_by_itself  # noqa: SLF001  the two are one
         for ours, theirs in (("find", "find_job"), ("find_jobs", "find_jobs"), ("cancel", "cancel_job")):
             if (hook := getattr(operator, theirs, None)) is not None:
                 setattr(self, ours, lambda value, hook=hook: hook(value, self._context))

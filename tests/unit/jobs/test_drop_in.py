@@ -311,7 +311,12 @@ LINES = {
     "after the poll, a word that no hook knows": same(after_the_poll("RELAUNCHING"), FIRST),
     "after the poll, a mock": same(after_the_poll(MagicMock()), FIRST),
     "after the poll, not found": same(after_the_poll(GoneError()), FIRST),
-    "after the poll, the question raises": same(after_the_poll(KeyError("state")), FIRST),
+    "after the poll, the question raises": Line(
+        after_the_poll(KeyError("state")),
+        FIRST,
+        "submit job-1, poll job-1, KeyError",
+        "an error says nothing; the retry reconnects",
+    ),
     # not durable
     "not durable": same(not_durable(DeletingStore), f"{AGAIN}, kept []"),
     "not durable, a retry": Line(

@@ -82,7 +82,7 @@ def checked_id(system: JobSystem, token: str, answer: Any) -> JsonValue:
             fate = _safely(cancel)
         log.error("A job may be orphaned: token %s, id %r, %s", token, answer, fate)  # noqa: TRY400
         raise InvalidJobIdError(
-            f"The submit hook returned {answer!r}: {error.message}. The job that was submitted with token {token} may be"
+            f"The submit hook returned {answer!r}: {error.message} The job that was submitted with token {token} may be"
             f" running ({fate}).",
             "Return the id of the job, as JSON.",
         ) from error

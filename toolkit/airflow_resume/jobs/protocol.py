@@ -107,7 +107,7 @@ class JobSystem:
         self.can_cancel = self._has("cancel")
         self.has_result = self._has("result")
         self.can_replay = self._has("replay")
-        self.waits = bool(getattr(jobs, "waits", self._has("wait")))
+        self.wait_means_success = bool(getattr(jobs, "wait_means_success", False))
         self.cancels_by_on_kill = bool(getattr(jobs, "cancels_by_on_kill", False))
         self.is_idempotent = bool(getattr(jobs, "submission_is_idempotent", False))
 

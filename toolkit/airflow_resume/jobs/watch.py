@@ -219,7 +219,7 @@ class JobWatch:
             error = None if self._leaving() else self._what_waiting_raises()
         if error is not None:
             self._end_wait(error)
-        elif self._system.waits and not self._leaving():
+        elif self._system.wait_means_success and not self._leaving():
             self._believe_the_wait()
 
     def _believe_the_wait(self) -> None:
@@ -227,11 +227,7 @@ class JobWatch:
 
         That is Airflow's contract. A status that nobody has a word for is then no reason to go on waiting.
         """
-        try:
-            self.ask()
-        except Exception:
-            log.warning("How job %r ended could not be asked", self._slot.known.id, exc_info=True)
-            self.status = JobStatus.UNKNOWN
+        self.ask()
         if self.status is JobStatus.UNKNOWN or self.status is JobStatus.GONE:
             log.info("Job %r is %s, and its operator has waited for its end", self._slot.known.id, self.status.value)
             self.learn(JobStatus.SUCCEEDED)
