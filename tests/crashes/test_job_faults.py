@@ -16,9 +16,11 @@ from airflow.sdk import BaseOperator
 from job_hooks import JobHooks, LookUpHooks, equipped
 
 from airflow_resume import PollPolicy, ResumePolicy, run_job
-from airflow_resume.errors import LostSubmissionError
-from airflow_resume.testing import CrashWorld, FakeJobs, World, explore_crashes, task_context
+from airflow_resume.errors import LostSubmissionError, StrayJobError
+from airflow_resume.testing import CrashWorld, FakeClock, FakeJobs, World, explore_crashes, task_context
+from airflow_resume.testing.clock import START
 from airflow_resume.testing.explorer import Finding
+from airflow_resume.testing.interleaving import explore_interleavings
 from airflow_resume.testing.kinds import is_of
 from airflow_resume.testing.outcome import Outcome
 from airflow_resume_mixins import ResumableJobMixin
@@ -182,3 +184,54 @@ def test_exactly_what_the_engine_does_not_withstand_is_found(
     assert {finding.problem.splitlines()[0] for finding in findings} == FINDS.get(fault, {}).get(system, set()), (
         "\n\n".join(map(str, findings))
     )
+
+
+# --- searched by slot -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["recreated", "state_cleared", "restored", "raises_after"])
+@pytest.mark.parametrize("dedupes", [False, True])
+def test_with_a_search_by_slot_there_is_one_job_alive_over_all_lives_of_the_run(
+    kind: str,
+    dedupes: bool,  # noqa: FBT001
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("AIRFLOW__AIRFLOW_RESUME__DEPLOYMENT", "production")
+
+    def one_alive_over_all(outcome: Outcome[JobWorld]) -> None:
+        assert outcome.world.jobs.most_alive == 1, "two jobs alive"
+
+    report = explore_crashes(
+        with_run_job,
+        oracle=[one_alive_over_all, result_of_this_life],
+        world=make_world(can_find_by_slot=True, dedupes=dedupes),
+        kinds=[kind, "crash"],
+        max_pairs=200,
+    )
+    assert report.pairs > 50
+
+
+def test_two_deployments_of_the_same_names_leave_each_others_jobs_alone() -> None:
+    """Neither has a name, so the one that comes second fails by name, and touches nothing."""
+
+    def staging(world: JobWorld) -> Any:
+        with task_context(world=world.airflow, retries=100):
+            return run_job(world.jobs, policy=POLICY)
+
+    def production(world: JobWorld) -> Any:
+        with task_context(world=world.other, retries=100):
+            return run_job(world.jobs, policy=POLICY)
+
+    def nothing_cancelled(outcome: Outcome[JobWorld]) -> None:
+        assert not [event for event in outcome.world.jobs.events if event.call == "cancel"]
+        assert len({job.token for job in outcome.world.jobs.jobs}) == len(outcome.world.jobs.jobs)
+
+    def make() -> JobWorld:
+        another_start = World(clock=FakeClock(START + timedelta(days=1)))
+        return JobWorld(airflow=World(), other=another_start, jobs=FakeJobs(can_find_by_slot=True))
+
+    report = explore_interleavings(
+        [staging, production], oracle=nothing_cancelled, world=make, switches=2, may_fail=(StrayJobError,)
+    )
+    print(report)
+    assert report.tried > 10

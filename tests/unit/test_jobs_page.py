@@ -58,7 +58,6 @@ def page() -> dict[str, Any]:
         "client": client,
         "async_client": AsyncClient(client.jobs),
         "NotFound": UnknownJobError,
-        "TrainTrigger": lambda external_id: f"trigger for {external_id}",
     }
     for snippet in SNIPPETS.values():
         exec(snippet, names)  # noqa: S102  our own page
@@ -103,7 +102,9 @@ def test_the_deferrable_one_defers_while_its_job_runs(page: dict[str, Any]) -> N
     attempt = task_context()
     with pytest.raises(TaskDeferred) as raised:
         page["DeferrableTrain"](task_id="train").execute_resumable(attempt.context)
-    assert raised.value.trigger == "trigger for job-0"
+    trigger: Any = raised.value.trigger
+    assert type(trigger).__name__ == "PollJobTrigger"
+    assert (trigger.external_id, trigger.cancel_on_kill) == ("job-0", True)
 
 
 def test_every_reason_and_every_field_is_on_the_page() -> None:
