@@ -45,7 +45,7 @@ def test_a_task_that_is_told_to_go_returns_the_result_if_it_is_given_the_time(sh
 
 
 def test_a_task_whose_time_to_go_is_over_leaves_the_job_to_the_next_attempt(shared_stage: Stage) -> None:
-    run = Run.waiting(shared_stage, "ours")
+    run = Run.waiting(shared_stage, "ours_staying")
     worker = [run.supervisor, run.process]
     worker[0].terminate()
     run.until_told_to_go()

@@ -28,6 +28,7 @@ from airflow_resume import ResumePolicy, run_job
 
 POLICY: dict[str, Any] = {"resume_policy": ResumePolicy(poll=POLL)}
 RESUMING: dict[str, Any] = {"resume_policy": ResumePolicy(poll=POLL, on_clear="resume")}
+STAYING: dict[str, Any] = {"resume_policy": ResumePolicy(poll=POLL, on_shutdown="wait")}
 SHORT: dict[str, Any] = {"execution_timeout": timedelta(seconds=8)}
 RETRIES: dict[str, Any] = {"retries": 8, "retry_delay": timedelta(seconds=1)}
 
@@ -38,6 +39,7 @@ for dag_id, operator, options in [
     ("ours_polled", OursPolled, POLICY),
     ("ours_polled_resuming", OursPolled, RESUMING),
     ("ours_resuming", Ours, RESUMING),
+    ("ours_staying", Ours, STAYING),
     ("ours_without_cancelling", WithoutCancelling, POLICY),
     ("airflows", Airflows, {}),
     ("airflows_short", Airflows, {**SHORT, "retries": 2}),

