@@ -92,10 +92,10 @@ def test_a_coroutine_that_is_killed_while_it_waits_for_a_job_takes_it_up(shared_
 # --- a record that is gone ----------------------------------------------------------------------------------------
 
 
-def test_a_task_that_dies_when_all_its_state_was_deleted_has_one_job(shared_stage: Stage) -> None:
+def test_a_task_that_dies_when_all_its_state_was_deleted_takes_its_job_up(shared_stage: Stage) -> None:
     run = Run.waiting(shared_stage, "by_slot")
     process = run.process
     run.forget_state()
     process.kill()
-    run.until(lambda: run.books["submitted"] == 2, "the next try has a job of its own")
-    assert run.outcome() == "2 jobs, 1 cancelled, the result of the last"
+    run.until_taken_up(2)
+    assert run.outcome() == "1 job, its result"
