@@ -245,8 +245,7 @@ class ResumableJobMixin(AirflowResumableJobMixin):
 
     def _take_note(self, context: Context, record: JobRecord) -> None:
         is_new = record.id is not None and record.id != self.external_id
-        token = SubmissionToken(record.token)
-        self.submission_token, self.submission_slot = token, token.slot
+        self.submission_token, self.submission_slot = record.token, SubmissionToken(record.token).slot
         self.external_id, self.generation = record.id, record.generation
         if is_new and hasattr(self, "job_url"):
             self._show_link(context)

@@ -352,14 +352,14 @@ def test_a_run_starts_once_until_it_is_made_again_or_cleared_after_its_end() -> 
     started = world.run_starts[run]
     world.clock.advance(timedelta(hours=1))
     first.retry()
-    second = first.clear()
+    second = first.clear(while_running=True)
     assert world.run_starts[run] == started
     third = second.clear()
-    assert world.run_starts[run] == started + timedelta(hours=1, minutes=1)
+    assert world.run_starts[run] == started + timedelta(hours=1)
     third.task_store.set("k", 1)
     third.asset_stores.set("k", 1)
     again = third.recreate()
-    assert world.run_starts[run] == started + timedelta(hours=1, minutes=2)
+    assert world.run_starts[run] == started + timedelta(hours=1, minutes=1)
     assert (again.ti.try_number, again.ti.max_tries, again.context["dag_run"].clear_number) == (1, 3, 0)
     assert (again.task_store.get("k"), again.asset_stores.get("k")) == (None, 1)
     assert third.task_store.replaced

@@ -85,7 +85,10 @@ def test_wrapped_in_one_line_the_one_window_is_named(livy: LivyService) -> None:
         retry_on=(LostSubmissionError,),
     )
     lost = [finding for finding in report.findings if "LostSubmissionError" in finding.problem]
-    assert lost == report.findings
+    others = [finding for finding in report.findings if finding not in lost]
+    # The store refuses the id: the batch is ended by the operator's own on_kill, and the retry submits another.
+    assert [list(finding.way.values()) for finding in others] == [["refused"]]
+    assert "delete 0" in others[0].problem
     assert {finding.where[0] for finding in lost} <= {
         "after set resume.job.job",  # the intent
         "before post_batch",

@@ -17,13 +17,20 @@ from airflow_resume.testing import FakeJobs, TaskAttempt, task_context
 
 
 def token(attempt: TaskAttempt, name: str = "job", generation: int = 1) -> SubmissionToken:
-    return submission_token(current_attempt(attempt.context), name, generation)
+    return SubmissionToken(submission_token(current_attempt(attempt.context), name, generation))
 
 
 def test_it_has_32_hexadecimal_digits_and_is_the_same_in_every_attempt() -> None:
     first = task_context()
     assert re.fullmatch(r"[0-9a-f]{32}", token(first))
     assert token(first) == token(first.retry())
+
+
+def test_hooks_are_handed_a_plain_text_as_there_are_libraries_that_write_nothing_else() -> None:
+    jobs = FakeJobs()
+    with task_context():
+        run_job(jobs)
+    assert type(jobs.jobs[0].token) is str
 
 
 def test_slots_of_one_task_have_nothing_in_common() -> None:
@@ -56,7 +63,7 @@ def test_where_the_start_of_the_run_is_not_known_it_is_drawn() -> None:
     attempt = current_attempt(task_context().context)
     unknown = replace(attempt, epoch=attempt.epoch.model_copy(update={"run_started": None}))
     first, second = (submission_token(unknown, "job", 1) for _ in range(2))
-    assert first.slot == second.slot
+    assert SubmissionToken(first).slot == SubmissionToken(second).slot
     assert first != second
 
 
@@ -64,7 +71,7 @@ def test_two_scripts_have_nothing_in_common() -> None:
     jobs = FakeJobs(dedupes=True)
     for _ in range(2):
         run_job(jobs, store=MemoryStore())
-    assert len({submission_token(Attempt(), "job", 1).slot for _ in range(5)}) == 5
+    assert len({SubmissionToken(submission_token(Attempt(), "job", 1)).slot for _ in range(5)}) == 5
     assert len(jobs.jobs) == 2
 
 

@@ -33,7 +33,7 @@ class Jobs(Protocol[IdT]):
 
     - `find(token) -> id | None`: looks a submission up. With it no crash leads to a second job. (An attempt that
       stalls for minutes right before its submit, and wakes when another has looked in vain, still may.)
-    - `find_jobs(slot) -> {token: id}`: all jobs whose token begins with `slot` (see `SubmissionToken.slot`), those
+    - `find_jobs(slot) -> {token: id}`: all jobs whose token begins with `slot` (see `SubmissionToken`), those
       that have ended included. With it a job of the slot that no record tells of is found before another is submitted.
       It serves as `find` too, where there is none.
     - `submission_is_idempotent = True`: submitting a token twice gives the same job. With it, no crash leads to a
@@ -51,7 +51,7 @@ class Jobs(Protocol[IdT]):
       except 408, 409, 423, 425 and 429); the fourth takes from these what is not certain after all.
     """
 
-    def submit(self, token: SubmissionToken, /) -> IdT:
+    def submit(self, token: str, /) -> IdT:
         """Start a job and return its id, any JSON value but None. Hand the token on if the system takes one."""
         ...
 
@@ -120,14 +120,14 @@ class JobSystem:
 
     def submit(self, token: str) -> Any:
         """Submit; the answer is what the job system gave, unchecked."""
-        return self._jobs.submit(SubmissionToken(token))
+        return self._jobs.submit(token)
 
     def find(self, token: str) -> JsonValue:
         """The id of the job with this token, or None."""
         if not self._has("find"):
             return self.find_jobs(SubmissionToken(token).slot).get(token)
         try:
-            found = self._jobs.find(SubmissionToken(token))  # type: ignore[attr-defined]
+            found = self._jobs.find(token)  # type: ignore[attr-defined]
         except Exception as error:
             if self.is_not_found(error):  # a look-up by name is often a GET that answers so
                 return None

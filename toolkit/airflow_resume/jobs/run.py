@@ -450,7 +450,7 @@ class JobRun:
         if self._system.has_result and not is_saved:
             self._slot.save(phase=Phase.TERMINAL, status=JobStatus.SUCCEEDED)
         try:
-            result = self._watch.patiently(lambda: self._system.result(record.id))
+            result = self._watch.patiently(lambda: self._result_of(record.id))
         except Exception as error:
             if not self._system.is_not_found(error):
                 raise
@@ -459,6 +459,12 @@ class JobRun:
             return None
         self._keep(result)
         return _Fetched(result)
+
+    def _result_of(self, external_id: JsonValue) -> Any:
+        """As in a first attempt, in which the status was asked before: hooks may note things in that question."""
+        if self._watch.status is None and self._system.can_replay:
+            return self._system.replay(external_id)
+        return self._system.result(external_id)
 
     def _keep(self, result: Any) -> None:
         saved = SavedResult.of(result) if self._policy.keep_result else None

@@ -26,9 +26,10 @@ LEAST, MOST = 16, 256
 
 
 class SubmissionToken(str):
-    """A token as it is handed to a job system: a text of 32 hexadecimal digits.
+    """What can be asked of a token: `SubmissionToken(token).slot`.
 
-    Those of version 0.1 have no parts; there `slot` is a text that finds nothing else.
+    Hooks are handed a plain `str`, as there are libraries that write nothing else (PyYAML's safe dumper is one). Tokens
+    of version 0.1 have no parts; there `slot` is a text that finds nothing else.
     """
 
     __slots__ = ()
@@ -60,12 +61,12 @@ def token_is_derived(attempt: Attempt) -> bool:
     return attempt.has_identity and attempt.epoch.run_started is not None
 
 
-def submission_token(attempt: Attempt, name: str, generation: int) -> SubmissionToken:
+def submission_token(attempt: Attempt, name: str, generation: int) -> str:
     """The token of one generation of one slot. A script has no identity, so there all of it is drawn."""
     if not attempt.has_identity:
-        return SubmissionToken(secrets.token_hex(LENGTH // 2))
+        return secrets.token_hex(LENGTH // 2)
     slot = values.fingerprint([deployment() or "", *attempt.scope.identity(), name], length=SLOT_DIGITS)
     if attempt.epoch.run_started is None:
-        return SubmissionToken(slot + secrets.token_hex(NONCE_DIGITS // 2))
+        return slot + secrets.token_hex(NONCE_DIGITS // 2)
     life = [slot, attempt.epoch.run_started, attempt.epoch.max_tries, generation]
-    return SubmissionToken(slot + values.fingerprint(life, length=NONCE_DIGITS))
+    return slot + values.fingerprint(life, length=NONCE_DIGITS)
