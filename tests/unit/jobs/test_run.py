@@ -839,3 +839,15 @@ def test_a_result_whose_type_would_not_come_back_is_fetched_again(result: Any) -
     run(jobs, next_try(world))
     assert "result" not in kept(world)[KEY]
     assert type(run(jobs, next_try(world))) is type(result)
+
+
+def test_a_job_that_is_known_and_has_no_result_is_an_error_and_neither_another_job_nor_an_endless_loop() -> None:
+    class NoResult(PlainJobs):
+        def result(self, external_id: Any, /) -> Any:
+            raise self.job_not_found(external_id)
+
+    world, jobs = World(), NoResult()
+    for _ in range(2):
+        with pytest.raises(jobs.job_not_found):
+            run(jobs, next_try(world))
+    assert len(jobs.jobs) == 1

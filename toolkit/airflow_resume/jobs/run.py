@@ -452,10 +452,10 @@ class JobRun:
         try:
             result = self._watch.patiently(lambda: self._result_of(record.id))
         except Exception as error:
-            if not self._system.is_not_found(error):
+            if self._watch.missed_result or not self._system.is_not_found(error):
                 raise
             log.warning("Job %r has succeeded, and its result is not there: %r", record.id, error)
-            self._watch.learn_that_it_is_gone()
+            self._watch.miss_result()
             return None
         self._keep(result)
         return _Fetched(result)

@@ -34,6 +34,7 @@ class JobWatch:
         confirmed: the job system has said so more than once.
         own: this attempt submitted the job or waits for it.
         cancelled: this attempt has asked for its end.
+        missed_result: its result was asked for and was not there.
         wait_error: what the job system's own way of waiting raised about a job that has ended.
     """
 
@@ -61,7 +62,7 @@ class JobWatch:
         self.found: JsonValue = None
         self.found_token = ""
         self.status: JobStatus | None = None
-        self.confirmed = self.own = self.cancelled = False
+        self.confirmed = self.own = self.cancelled = self.missed_result = False
 
     def patiently(self, ask: Callable[[], T]) -> T:
         """The answer to a question that may fail in passing."""
@@ -165,8 +166,9 @@ class JobWatch:
         if self._slot.known.phase is not Phase.TERMINAL:
             self._slot.learn(status)
 
-    def learn_that_it_is_gone(self) -> None:
-        """The job system did not know the job when it was asked for something else."""
+    def miss_result(self) -> None:
+        """The job system did not know the result. Either the job is gone with it, or it has none, which is an error."""
+        self.missed_result = True
         self.learn(JobStatus.GONE)
 
     @property
