@@ -35,11 +35,17 @@ def test_a_function_that_is_killed_before_it_saved_the_id_adopts_its_job(shared_
     assert run.outcome() == "1 job, its result"
 
 
-@pytest.mark.parametrize("dag_id", ["ours", "ours_function"])
-def test_a_task_that_is_told_to_go_returns_the_result_if_it_is_given_the_time(shared_stage: Stage, dag_id: str) -> None:
+@pytest.mark.parametrize("told", ["process", "supervisor"])
+@pytest.mark.parametrize("dag_id", ["ours", "ours_function", "ours_once", "two_coroutines"])
+def test_a_task_that_is_told_to_go_comes_back_in_the_same_try(shared_stage: Stage, dag_id: str, told: str) -> None:
+    """Of `ours_once` there is no other try."""
     run = Run.waiting(shared_stage, dag_id)
-    run.process.send_signal(signal.SIGTERM)
+    process = run.process
+    (process if told == "process" else run.supervisor).send_signal(signal.SIGTERM)
     run.until_told_to_go()
+    run.until_gone(process)
+    run.until(lambda: "reconnect (" in run.log(1), "the same try waits again")
+    assert run.books["alive"] == 1
     assert run.outcome() == "1 job, its result"
     assert run.task["try_number"] == 1
 
@@ -53,6 +59,14 @@ def test_a_task_whose_time_to_go_is_over_leaves_the_job_to_the_next_attempt(shar
         process.kill()
     run.until_taken_up(2)
     assert run.outcome() == "1 job, its result"
+
+
+def test_a_function_in_a_process_of_its_own_is_told_where_to_run_its_job(shared_stage: Stage) -> None:
+    run = Run.start(shared_stage, "ours_external_python")
+    assert run.end() == "success"
+    what, remedy = run.result()
+    assert what.startswith("This process was started by a task, as under @task.virtualenv or @task.external_python")
+    assert remedy.startswith("Call it from a plain @task, or pass `store=`")
 
 
 # --- deferred -------------------------------------------------------------------------------------------------

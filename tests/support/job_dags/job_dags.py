@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -40,6 +41,7 @@ for dag_id, operator, options in [
     ("ours_polled_resuming", OursPolled, RESUMING),
     ("ours_resuming", Ours, RESUMING),
     ("ours_staying", Ours, STAYING),
+    ("ours_once", Ours, {**POLICY, "retries": 0}),
     ("ours_without_cancelling", WithoutCancelling, POLICY),
     ("airflows", Airflows, {}),
     ("airflows_short", Airflows, {**SHORT, "retries": 2}),
@@ -68,6 +70,23 @@ with DAG("ours_function", schedule=None, default_args=RETRIES):
         return run_job(Delays(), policy=POLICY["resume_policy"])
 
     function()
+
+
+with DAG("ours_external_python", schedule=None):
+
+    @task.external_python(task_id="run", python=sys.executable, expect_airflow=False)
+    def subprocess() -> list[str]:
+        from airflow_resume import run_job
+        from airflow_resume.errors import NoStateStoreError
+        from airflow_resume.testing import FakeJobs
+
+        try:
+            run_job(FakeJobs())
+        except NoStateStoreError as error:
+            return str(error).splitlines()
+        return []
+
+    subprocess()
 
 
 def items_file(run_id: str) -> Path:
