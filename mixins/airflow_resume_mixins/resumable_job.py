@@ -209,6 +209,7 @@ class ResumableJobMixin(AirflowResumableJobMixin):
             store=task_store(context) if self.durable else self._forget(context),
             mirror_key=self.external_id_key,
             operator=type(self).__name__,
+            durable=self.durable,
             notice=partial(self._take_note, context),
             defer=defer,
             resumed=resumed,
@@ -234,7 +235,7 @@ class ResumableJobMixin(AirflowResumableJobMixin):
         """Whether the job shall end now that the attempt is killed; if so, it was cancelled."""
         if self._job_run is None:
             return True  # nothing of ours to look after
-        return self._job_run.killed() if self.durable else self._job_run.abandon()
+        return self._job_run.killed()
 
     def _forget(self, context: Context) -> StateStore:
         """Not durable: what an attempt with durable=True may have left must not come back later."""
@@ -280,7 +281,11 @@ def _add_link(cls: type) -> None:
     class LinksAndJob(property):
         has_job_link = True
 
-    cls.operator_extra_links = LinksAndJob(lambda self: (*links.__get__(self, type(self)), JobLink()))  # type: ignore[attr-defined]
+    def with_job(self: Any) -> tuple[Any, ...]:
+        own = tuple(links.__get__(self, type(self)))  # the property may have asked that of a base, which has the link
+        return own if any(isinstance(link, JobLink) for link in own) else (*own, JobLink())
+
+    cls.operator_extra_links = LinksAndJob(with_job)  # type: ignore[attr-defined]
 
 
 def _under_the_policy(on_kill: Callable[[Any], None]) -> Callable[[Any], None]:

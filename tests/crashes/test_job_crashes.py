@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import pytest
@@ -142,12 +143,12 @@ def train(jobs: FakeJobs) -> Train:
 def test_a_deferred_job_is_one_job_under_one_and_two_crashes() -> None:
     def deferred(world: TaskWorld) -> Any:
         context: Any = world.begin().context
-        go_on: Callable[[], Any] = lambda: train(world.jobs).execute_resumable(context)  # noqa: E731
+        go_on = partial(train(world.jobs).execute_resumable, context)
         while True:
             try:
                 return go_on()
-            except TaskDeferred:  # then another process goes on, once too early
-                go_on = lambda: train(world.jobs).resume_complete(context, {"event": "done"})  # noqa: E731
+            except TaskDeferred:  # then another process goes on; a trigger may fire before the job has ended
+                go_on = partial(train(world.jobs).resume_complete, context, {"event": "done"})
 
     report = explore_crashes(
         deferred,
@@ -179,15 +180,21 @@ class KillAt:
             self.attempt.ti.task.on_kill()
 
 
-def killed_at_every_moment(happens: Callable[[TaskAttempt], object]) -> list[tuple[KillAt, FakeJobs, Any]]:
+MOMENTS_OF_A_WAIT = 8
+"""Before and after each of the four questions for the status."""
+
+
+def killed_at_every_moment(
+    happens: Callable[[TaskAttempt], object], policy: ResumePolicy = POLICY
+) -> list[tuple[KillAt, FakeJobs, Any]]:
     """What was left, and what the attempt returned or raised, for a kill at each moment of it."""
     endings: list[tuple[KillAt, FakeJobs, Any]] = []
     while not endings or endings[-1][0].passed >= endings[-1][0].moment:
         kill = KillAt(len(endings) + 1, happens)
         jobs = FakeJobs(scripts=[["RUNNING", "RUNNING", "RUNNING", "SUCCEEDED"]])
-        jobs.observer = kill.attempt.task_store.observer = kill
+        jobs.observer = jobs.read_observer = kill.attempt.task_store.observer = kill
         try:
-            ending: Any = run_job(jobs, policy=POLICY, context=kill.attempt.context)
+            ending: Any = run_job(jobs, policy=policy, context=kill.attempt.context)
         except (ResumeError, AirflowRescheduleException) as error:
             ending = error
         endings.append((kill, jobs, ending))
@@ -211,23 +218,51 @@ def test_a_person_who_marks_the_task_at_any_moment_leaves_no_job_alive(state: An
             assert calls(jobs, "cancel") == 1, kill.trace
 
 
-def test_a_deploy_at_any_moment_leaves_the_job_alone_and_the_same_try_returns_its_result() -> None:
-    endings = killed_at_every_moment(lambda _attempt: None)
-    for kill, jobs, ending in endings:
-        jobs.observer = kill.attempt.task_store.observer = None
-        comes_back = isinstance(ending, AirflowRescheduleException)
-        result = run_job(jobs, policy=POLICY, context=kill.attempt.reschedule().context) if comes_back else ending
-        assert result == {"job": "job-0"}, kill.trace
+def test_a_deploy_at_any_moment_leaves_the_job_alone_and_the_task_comes_back_in_the_same_try_for_its_result() -> None:
+    came_back = 0
+    for kill, jobs, first in killed_at_every_moment(lambda _attempt: None):
+        ending: Any = first
+        jobs.observer = jobs.read_observer = kill.attempt.task_store.observer = None
+        if isinstance(ending, AirflowRescheduleException):
+            came_back += 1
+            again = kill.attempt.reschedule()
+            assert again.ti.try_number == 1
+            ending = run_job(jobs, policy=POLICY, context=again.context)
+        assert ending == {"job": "job-0"}, kill.trace
         assert (calls(jobs, "submit"), calls(jobs, "cancel")) == (1, 0), kill.trace
-    # While it is claimed, submitted and waited for; before there is a record, and once the result is near, it goes on.
-    assert sum(isinstance(ending, AirflowRescheduleException) for _, _, ending in endings) >= 4
+    assert came_back >= MOMENTS_OF_A_WAIT
+
+
+def test_a_deploy_at_any_moment_may_be_waited_through() -> None:
+    waiting = ResumePolicy(on_shutdown="wait", poll=AT_ONCE)
+    for kill, jobs, ending in killed_at_every_moment(lambda _attempt: None, waiting):
+        assert ending == {"job": "job-0"}, kill.trace
+        assert (calls(jobs, "submit"), calls(jobs, "cancel")) == (1, 0), kill.trace
+
+
+def test_a_deploy_that_ends_the_job_does_so_once_and_leaves_none_alive() -> None:
+    """But for the moments in which the attempt has written nothing yet, as then nobody can say why it is killed."""
+    ending_it = ResumePolicy(cancel_on={"shutdown"}, poll=AT_ONCE)
+    ended = 0
+    for kill, jobs, ending in killed_at_every_moment(lambda _attempt: None, ending_it):
+        jobs.observer = jobs.read_observer = kill.attempt.task_store.observer = None
+        assert calls(jobs, "cancel") <= 1, kill.trace
+        assert calls(jobs, "submit") <= 1, kill.trace
+        if isinstance(ending, ResumeError):
+            ended += 1
+            assert jobs.most_alive <= 1
+            assert run_job(jobs, policy=POLICY, context=kill.attempt.retry().context)
+            assert jobs.most_alive == 1, kill.trace
+        else:
+            assert ending == {"job": "job-0"}, kill.trace
+    assert ended >= MOMENTS_OF_A_WAIT
 
 
 def test_an_attempt_that_is_replaced_at_any_moment_leaves_its_successor_one_job() -> None:
     successors: list[TaskAttempt] = []
     endings = killed_at_every_moment(lambda attempt: successors.append(attempt.supersede()))
     for (kill, jobs, _), successor in zip(endings, successors, strict=True):
-        jobs.observer = successor.task_store.observer = None
+        jobs.observer = jobs.read_observer = successor.task_store.observer = None
         assert run_job(jobs, policy=POLICY, context=successor.context) == {"job": "job-0"}, kill.trace
         assert calls(jobs, "cancel") == 0, kill.trace
         assert calls(jobs, "submit") == 1, kill.trace
@@ -237,7 +272,7 @@ def test_a_person_who_clears_the_running_task_at_any_moment_has_never_two_jobs_a
     successors: list[TaskAttempt] = []
     endings = killed_at_every_moment(lambda attempt: successors.append(attempt.clear(while_running=True)))
     for (kill, jobs, _), successor in zip(endings, successors, strict=True):
-        jobs.observer = successor.task_store.observer = None
+        jobs.observer = jobs.read_observer = successor.task_store.observer = None
         with successor as cleared:
             result = run_job(jobs, policy=POLICY, context=cleared.context)
         assert result == {"job": f"job-{len(jobs.jobs) - 1}"}, kill.trace

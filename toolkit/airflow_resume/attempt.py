@@ -152,8 +152,12 @@ class Attempt:
         return Claim(try_number=self.try_number, at=now)
 
     @contextmanager
-    def using(self, key: str) -> Iterator[None]:
+    def using(self, key: str, *, remedy: str | None = None) -> Iterator[None]:
         """Use a key for one job or loop of this attempt; after an error it may be used once more.
+
+        Args:
+            key: of the record.
+            remedy: what to do about a key that is used twice, where names cannot be given.
 
         Raises:
             NameInUseError: it was used already. The second user would be given what the first one left.
@@ -162,7 +166,7 @@ class Attempt:
             raise NameInUseError(
                 f"{key!r} is used twice in this task: the second job or loop would take the first one's record for its"
                 " own.",
-                "Give each its own name, such as name=f'orders-{table}'.",
+                remedy or "Give each its own name, such as name=f'orders-{table}'.",
             )
         self.names_in_use.add(key)
         try:

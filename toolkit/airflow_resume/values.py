@@ -31,6 +31,8 @@ MAX_BYTES = 60_000
 LARGE_BYTES = 16_000
 """From here on a record is worth a warning: it is sent whole with every write, and shown whole in Airflow's UI."""
 MIN_INT, MAX_INT = -(2**63), 2**64 - 1
+MAX_SHOWN_BITS = 1_000
+"""A longer integer is not written out in a message; Python itself refuses to from some 14,000 bits on."""
 
 _KEY = re.compile(r"[A-Za-z0-9_:.%-]{1,200}")
 _TAG = "~"
@@ -91,7 +93,8 @@ def _check(value: object, at: str, depth: int) -> None:
 
 def _check_number(number: float, at: str) -> None:
     if isinstance(number, int) and not MIN_INT <= number <= MAX_INT:
-        raise InvalidValueError(f"{at} is an integer outside 64 bits ({number}).", "Store it as text.")
+        size = f"{number}" if number.bit_length() < MAX_SHOWN_BITS else f"of {number.bit_length()} bits"
+        raise InvalidValueError(f"{at} is an integer outside 64 bits ({size}).", "Store it as text.")
     if isinstance(number, float) and not math.isfinite(number):
         raise InvalidValueError(f"{at} is {number}, which JSON cannot hold.", "Store None or text.")
 
@@ -237,21 +240,23 @@ def plain_id(value: object) -> JsonValue:
     Raises:
         InvalidValueError: None, or not JSON.
     """
-    plain = _plain(value)
+    plain = _plain(value, 0)
     check(plain, at="the id")
     return plain  # type: ignore[no-any-return]
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: Any, depth: int) -> Any:
     """Lists and dicts may have None in them; what is no JSON stays, for `check` to refuse."""
+    if depth > MAX_DEPTH:
+        raise InvalidValueError(f"the id is nested more than {MAX_DEPTH} levels deep.", "Flatten it.")
     if isinstance(value, Enum):
-        return _plain(value.value)
+        return _plain(value.value, depth + 1)
     if isinstance(value, UUID):
         return str(value)
     if isinstance(value, (tuple, list)):
-        return [_plain(item) for item in value]
+        return [_plain(item, depth + 1) for item in value]
     if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items()}
+        return {key: _plain(item, depth + 1) for key, item in value.items()}
     return str(value) if isinstance(value, str) else value
 
 

@@ -159,6 +159,7 @@ def decide(facts: Facts, policy: ResumePolicy) -> Step:
 
 
 _NOT_BEGUN_WHEN_LEAVING = {
+    Step.LOOK_UP,
     Step.SUBMIT,
     Step.LOOK_FOR_STRAYS,
     Step.SEND,

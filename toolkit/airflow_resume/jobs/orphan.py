@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from enum import Enum
+from reprlib import Repr
 from typing import TYPE_CHECKING, Any
 
 from airflow_resume import values
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
     from pydantic import JsonValue
 
     from airflow_resume.jobs.protocol import JobSystem
+
+MAX_SHOWN = 200
+"""Of an id that cannot be saved so many characters are shown."""
 
 log = logging.getLogger(__name__)
 
@@ -80,12 +84,22 @@ def checked_id(system: JobSystem, token: str, answer: Any) -> JsonValue:
                 return Fate.CANCEL.value
 
             fate = _safely(cancel)
-        log.error("A job may be orphaned: token %s, id %r, %s", token, answer, fate)  # noqa: TRY400
+        log.error("A job may be orphaned: token %s, id %s, %s", token, _shown(answer), fate)  # noqa: TRY400
         raise InvalidJobIdError(
-            f"The submit hook returned {answer!r}: {error.message} The job that was submitted with token {token} may be"
-            f" running ({fate}).",
+            f"The submit hook returned {_shown(answer)}: {error.message} The job that was submitted with"
+            f" token {token} may be running ({fate}).",
             "Return the id of the job, as JSON.",
         ) from error
+
+
+def _shown(answer: object) -> str:
+    """Of anything: it may be endless, or fail to show itself."""
+    short = Repr()
+    short.maxstring = short.maxother = short.maxlong = MAX_SHOWN
+    try:
+        return short.repr(answer)
+    except Exception:  # noqa: BLE001  an integer of very many digits, for one
+        return f"<{type(answer).__name__}>"
 
 
 def _safely(act: Callable[[], str]) -> str:

@@ -132,13 +132,22 @@ def wait_for_end(
 
 
 def confirmed(
-    ask: Callable[[], T], *, doubted: Callable[[T], bool], seconds: float, policy: PollPolicy, clock: Clock
+    ask: Callable[[], T],
+    *,
+    doubted: Callable[[T], bool],
+    seconds: float,
+    policy: PollPolicy,
+    clock: Clock,
+    leaving: Callable[[], bool] = _never,
 ) -> T:
-    """Ask again, at least once, for so long as the answer stays one that is doubted; return the last answer."""
+    """Ask again, at least once, for so long as the answer stays one that is doubted; return the last answer.
+
+    When `leaving` says so it is asked once more at once, and that answer is the last one.
+    """
     until = clock.monotonic() + seconds
     for pause in pauses(policy, clock):
-        nap(max(min(pause, seconds), seconds / 10), clock)
+        nap(max(min(pause, seconds), seconds / 10), clock, leaving)
         answer = ask()
-        if not doubted(answer) or clock.monotonic() >= until:
+        if not doubted(answer) or clock.monotonic() >= until or leaving():
             return answer
     raise AssertionError  # pragma: no cover  pauses() has no end

@@ -96,12 +96,22 @@ def classify_word(status: object) -> JobStatus:
     return _STATUS_OF_WORD.get(plain_word(status), JobStatus.UNKNOWN)
 
 
+def _status(given: Any, *, where: str) -> JobStatus:
+    try:
+        return JobStatus(given)
+    except ValueError:
+        choices = ", ".join(repr(status.value) for status in JobStatus)
+        raise ValueError(f"{where} is {given!r}, which is not a status.\nTake one of {choices}.") from None
+
+
 class JobSystem:
     """Any `Jobs` object, with what it may leave out filled in."""
 
     def __init__(self, jobs: Jobs[Any], statuses: Mapping[str, JobStatus | str] | None = None) -> None:
         self._jobs = jobs
-        self._statuses = {plain_word(word): JobStatus(status) for word, status in (statuses or {}).items()}
+        self._statuses = {
+            plain_word(word): _status(status, where=f"statuses[{word!r}]") for word, status in (statuses or {}).items()
+        }
         self.can_find_jobs = self._has("find_jobs")
         self.can_find = self._has("find") or self.can_find_jobs
         self.can_cancel = self._has("cancel")
@@ -183,12 +193,12 @@ class JobSystem:
         if (status := self._statuses.get(plain_word(said))) is not None:
             return status
         if self._has("classify"):
-            return JobStatus(self._jobs.classify(said))  # type: ignore[attr-defined]
+            return _status(self._jobs.classify(said), where=f"classify({said!r})")  # type: ignore[attr-defined]
         if plain_word(said) in ENDED_SOMEHOW:
             raise AmbiguousStatusError(
                 f"The job says {said!r}, which some systems say of successful jobs only and others of failed ones too."
                 f" The job was left alone.",
-                f"If it means success here, say so: run_job(..., statuses={{{str(said)!r}:"
+                f"If it means success here, say so: run_job(..., statuses={{{str(getattr(said, 'value', said))!r}:"
                 f" 'succeeded'}}). If not, write `classify(status)`, or let `status` tell success from failure.",
             )
         return classify_word(said)

@@ -9,7 +9,6 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 
 from airflow_resume import values
 from airflow_resume.attempt import Attempt, Claim, Epoch
-from airflow_resume.errors import InvalidValueError
 from airflow_resume.jobs.decide import JobStatus, Phase
 from airflow_resume.jobs.token import submission_token
 from airflow_resume.record import Record
@@ -34,15 +33,19 @@ class SavedResult(BaseModel):
     @classmethod
     def of(cls, result: object) -> SavedResult | None:
         """The result as it is kept; None when it is too large, or not of a kind that can be kept exactly."""
+        try:
+            return cls._of(result)
+        except Exception:  # noqa: BLE001  it may have methods of any kind, and is delivered whatever they do
+            return None
+
+    @classmethod
+    def _of(cls, result: object) -> SavedResult | None:
         # Whatever is small has few parts; a large or endless one must not be walked through to its end.
         if not values.has_at_most(MAX_RESULT_BYTES, result) or not values.is_exact(result):
             return None
         encoded = values.encode(result)
-        try:
-            if encoded is not None:
-                values.check(encoded)
-        except InvalidValueError:
-            return None
+        if encoded is not None:
+            values.check(encoded)
         return cls(value=encoded) if len(values.dumps(encoded).encode()) <= MAX_RESULT_BYTES else None
 
     def decoded(self) -> Any:

@@ -14,7 +14,7 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowRescheduleExcept
 
 from airflow_resume.attempt import AnyContext, Cleared, utc_now
 from airflow_resume.deployment import deployment
-from airflow_resume.errors import TaskStoppedError
+from airflow_resume.errors import TaskStoppedError, ValueTooLargeError
 from airflow_resume.jobs.decide import Facts, JobStatus, Phase, Step, Stray, decide, is_unwanted
 from airflow_resume.jobs.ending import Ending, ending_of_error, ending_of_kill, goes_with_it, learn_about_kill
 from airflow_resume.jobs.failure import failure, lost_by_error, stray_found
@@ -43,6 +43,10 @@ _ENDED_WELL = {Step.RETURN_SAVED, Step.FETCH_RESULT}
 
 _TECHNICAL = {Step.ASK_STATUS, Step.LOOK_FOR_STRAYS, Step.SEND}
 """Steps that are logged for those who look closely."""
+
+_ONE_JOB_AN_OPERATOR = (
+    "An operator has one job. Give each job a task of its own, or submit the others by run_job(..., name='another')."
+)
 
 _FAILURES = {step for step in Step if step.value.startswith("fail")}
 
@@ -93,6 +97,7 @@ class JobRun:
         clock: Clock | None = None,
         cancels_in_handler: bool = True,
         operator: str | None = None,
+        durable: bool = True,
         now: Callable[[], datetime] = utc_now,
     ) -> None:
         self._store, self._attempt = open_task_store(context, store)
@@ -106,6 +111,8 @@ class JobRun:
         self._defer = defer
         self._resumed = resumed
         self._stopped = False
+        self._operator = operator
+        self._durable = durable
         self._stats_tags = {**self._attempt.stats_tags, **({} if operator is None else {"operator": operator})}
         self._leaving = False
         self._cancels_in_handler = cancels_in_handler
@@ -142,12 +149,12 @@ class JobRun:
     @contextmanager
     def _attempting(self) -> Iterator[None]:
         """An error in the block is how the attempt ends."""
-        with self._attempt.using(self._slot.key):
+        with self._attempt.using(self._slot.key, remedy=None if self._operator is None else _ONE_JOB_AN_OPERATOR):
             try:
                 yield
             except AirflowRescheduleException:  # the task comes back, in the same try
                 raise
-            except (Exception, SystemExit) as error:
+            except (Exception, SystemExit, KeyboardInterrupt) as error:
                 self._failed(error)
                 raise
 
@@ -265,6 +272,8 @@ class JobRun:
         self._watch.own = True
         if self._defer is not None:
             self._defer_again() if self._resumed else self._defer(self._slot.known.id)
+        if self._is_to_stop_waiting():
+            return
         self._watch.wait_as_the_operator_does()
         if not self._watch.has_ended:
             self._watch.wait()
@@ -340,10 +349,10 @@ class JobRun:
 
     def _see_to_failed_submit(self, error: Exception) -> None:
         """An error is no proof that nothing was created. Where the next attempt can ask, it asks."""
+        if self._system.can_find or self._system.is_idempotent:
+            return
         if isinstance(error, AirflowSkipException):  # the author's own word that there is nothing to submit
             self._withdraw()
-        elif self._system.can_find or self._system.is_idempotent:
-            return
         elif self._system.was_refused(error):
             log.warning("The submit of slot %r was refused, and created nothing: %r", self._slot.name, error)
             self._withdraw()
@@ -382,22 +391,22 @@ class JobRun:
         It may run in a signal handler at any moment of this very attempt, and raises nothing.
 
         Returns:
-            Whether the job is cancelled, or will be as soon as its id is known.
+            Whether an `on_kill` of the operator's own is to be called: the job is cancelled, or will be as soon as its
+            id is known, and it was not that `on_kill` which has cancelled it already.
         """
+        is_done = self._system.cancels_by_on_kill and self._watch.cancelled
+        ending = self._why_killed()
+        goes = self._end(ending, final=self._attempt.is_last, killed=True)
+        self._leaving = ending is Ending.SHUTDOWN and not goes and self._policy.on_shutdown == "reschedule"
+        return goes and not is_done
+
+    def _why_killed(self) -> Ending:
+        if not self._durable:  # whatever the reason, the job goes
+            return Ending.UNKNOWN
         facts = learn_about_kill(
             channel_of(self._store), ask_state=self._attempt.ask_state, sees_record=self._slot.is_visible
         )
-        ending = ending_of_kill(facts)
-        goes = self._end(ending, final=self._attempt.is_last, killed=True)
-        self._leaving = ending is Ending.SHUTDOWN and not goes and self._policy.on_shutdown == "reschedule"
-        return goes
-
-    def abandon(self) -> bool:
-        """Cancel the job, whatever the policy: nobody will ever come back for it. For `on_kill`; returns True."""
-        self._stopped = True
-        if self._slot.holds_a_job:
-            self._cancel_for(Ending.UNKNOWN, killed=True)
-        return True
+        return ending_of_kill(facts)
 
     def fail(self, error: BaseException) -> None:
         """The attempt has failed before `run` could be called."""
@@ -409,8 +418,11 @@ class JobRun:
         self._end(ending_of_error(error), final=self._attempt.is_last or no_further_try)
 
     def _end(self, ending: Ending, *, final: bool, killed: bool = False) -> bool:
-        """The attempt ends before its job does: the job lives on, or is cancelled. Returns which."""
-        goes = goes_with_it(ending, self._policy, final=final)
+        """The attempt ends before its job does: the job lives on, or is cancelled. Returns which.
+
+        A job that is not durable is cancelled, as nobody will ever come back for it.
+        """
+        goes = not self._durable or goes_with_it(ending, self._policy, final=final)
         self._stopped = self._stopped or goes
         if self._slot.holds_a_job and goes:
             self._cancel_for(ending, killed=killed)
@@ -452,10 +464,10 @@ class JobRun:
         try:
             result = self._watch.patiently(lambda: self._result_of(record.id))
         except Exception as error:
-            if self._watch.missed_result or not self._system.is_not_found(error):
+            if not self._system.is_not_found(error) or self._watch.result_is_missing:
                 raise
             log.warning("Job %r has succeeded, and its result is not there: %r", record.id, error)
-            self._watch.miss_result()
+            self._watch.learn_that_its_result_is_missing()
             return None
         self._keep(result)
         return _Fetched(result)
@@ -467,14 +479,25 @@ class JobRun:
         return self._system.result(external_id)
 
     def _keep(self, result: Any) -> None:
-        saved = SavedResult.of(result) if self._policy.keep_result else None
-        if saved is None and self._policy.keep_result:
+        """Save that the job has succeeded, and what it returned if that is small."""
+        if self._policy.keep_result:
+            if self._is_kept(SavedResult.of(result)):
+                return
             log.info(
                 "The result of job %r is too large, or no JSON: it is not kept, and fetched again if needed",
                 self._slot.known.id,
             )
-        if saved is not None or self._slot.known.phase is not Phase.TERMINAL:
+        if self._slot.known.phase is not Phase.TERMINAL:
+            self._slot.save(phase=Phase.TERMINAL, status=JobStatus.SUCCEEDED)
+
+    def _is_kept(self, saved: SavedResult | None) -> bool:
+        if saved is None:
+            return False
+        try:
             self._slot.save(phase=Phase.TERMINAL, status=JobStatus.SUCCEEDED, result=saved)
+        except ValueTooLargeError:  # beside a very long id
+            return False
+        return True
 
     def _saved_result(self) -> Any:
         if self._system.can_replay:

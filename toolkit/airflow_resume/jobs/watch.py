@@ -34,7 +34,7 @@ class JobWatch:
         confirmed: the job system has said so more than once.
         own: this attempt submitted the job or waits for it.
         cancelled: this attempt has asked for its end.
-        missed_result: its result was asked for and was not there.
+        result_is_missing: the job system has said that it does not know the result of the job, which has succeeded.
         wait_error: what the job system's own way of waiting raised about a job that has ended.
     """
 
@@ -62,7 +62,7 @@ class JobWatch:
         self.found: JsonValue = None
         self.found_token = ""
         self.status: JobStatus | None = None
-        self.confirmed = self.own = self.cancelled = self.missed_result = False
+        self.confirmed = self.own = self.cancelled = self.result_is_missing = False
 
     def patiently(self, ask: Callable[[], T]) -> T:
         """The answer to a question that may fail in passing."""
@@ -78,7 +78,10 @@ class JobWatch:
         found = find()
         self.found = self._asked_again(find, doubted=lambda again: again is None) if found is None else found
         self.found_token = token
-        self.lookup = Lookup.MISSING if self.found is None else Lookup.FOUND
+        if self.found is not None:
+            self.lookup = Lookup.FOUND
+        elif not self._leaving():  # then it was not asked for long enough
+            self.lookup = Lookup.MISSING
 
     def look_for_strays(self, *, deployment_is_known: bool, again: bool) -> None:
         """Look for live jobs of the slot that the record does not tell of.
@@ -94,6 +97,8 @@ class JobWatch:
         self.stray = look()
         if again and self.stray is Stray.NONE:
             self.stray = self._asked_again(look, doubted=lambda stray: stray is Stray.NONE)
+            if self.stray is Stray.NONE and self._leaving():
+                self.stray = Stray.NOT_ASKED
 
     def _look(self, *, deployment_is_known: bool) -> Stray:
         token = self._slot.known.token
@@ -117,7 +122,14 @@ class JobWatch:
 
     def _asked_again(self, ask: Callable[[], T], *, doubted: Callable[[T], bool]) -> T:
         seconds = self._policy.confirm_gone.total_seconds()
-        return confirmed(ask, doubted=doubted, seconds=seconds, policy=self._policy.poll, clock=self._clock)
+        return confirmed(
+            ask,
+            doubted=doubted,
+            seconds=seconds,
+            policy=self._policy.poll,
+            clock=self._clock,
+            leaving=self._leaving,
+        )
 
     def ask(self) -> None:
         """Ask for the status."""
@@ -135,16 +147,17 @@ class JobWatch:
         """Ask again about a job that is gone or has failed, as one answer is not enough for another job.
 
         A gone one is asked for over a grace period, by its token too where that can be done. A failed one is asked once
-        more: there are systems that retry a job themselves and say so in between.
+        more: there are systems that retry a job themselves and say so in between. Nothing is confirmed by an attempt
+        that has no time for it.
         """
         if self.status is not JobStatus.GONE:
             nap(self._policy.poll.interval.total_seconds(), self._clock, self._leaving)
             again = self.patiently(self._ask_once)
         else:
             again = self._asked_again(self._ask_by_id_and_token, doubted=lambda status: status is JobStatus.GONE)
-        is_the_same = again is self.status
+        is_confirmed = again is self.status and not self._leaving()
         self.learn(again)
-        self.confirmed = is_the_same
+        self.confirmed = is_confirmed
 
     def _ask_by_id_and_token(self) -> JobStatus:
         status, record = self.patiently(self._ask_once), self._slot.known
@@ -166,9 +179,9 @@ class JobWatch:
         if self._slot.known.phase is not Phase.TERMINAL:
             self._slot.learn(status)
 
-    def miss_result(self) -> None:
-        """The job system did not know the result. Either the job is gone with it, or it has none, which is an error."""
-        self.missed_result = True
+    def learn_that_its_result_is_missing(self) -> None:
+        """The job system did not know the job when it was asked for its result. So the job may be gone too."""
+        self.result_is_missing = True
         self.learn(JobStatus.GONE)
 
     @property
