@@ -7,7 +7,7 @@ nothing here shadows a hook of the operator: a default is filled in only where t
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -16,7 +16,7 @@ from airflow.sdk.bases.operator import BaseOperatorMeta
 from airflow.sdk.exceptions import TaskDeferralError, TaskDeferralTimeout
 
 from airflow_resume.jobs import JobRun, JobStatus, ResumeDecision, ResumePolicy
-from airflow_resume.jobs.protocol import classify_word
+from airflow_resume.jobs.protocol import checked_status, classify_word
 from airflow_resume.jobs.record import KEY_PREFIX, JobRecord
 from airflow_resume.jobs.token import SubmissionToken
 from airflow_resume.store import MemoryStore, StateStore, task_store
@@ -112,6 +112,9 @@ class ResumableJobMixin(AirflowResumableJobMixin):
     def __init_subclass__(cls, **kwargs: Any) -> None:
         """Fill in the hooks that nobody in the method resolution order has, and put `on_kill` under the policy."""
         super().__init_subclass__(**kwargs)
+        if "on_kill" in vars(cls) and not inspect.isfunction(vars(cls)["on_kill"]):
+            raise TypeError(f"{cls.__name__}.on_kill is no plain method.\nWrite it as `def on_kill(self)`.")
+        _check_hooks(cls)
         if "on_kill" in vars(cls):
             cls.on_kill = _under_the_policy(vars(cls)["on_kill"])  # type: ignore[assignment, method-assign]
         if not hasattr(cls.on_kill, "is_under_the_policy"):
@@ -268,24 +271,48 @@ class ResumableJobMixin(AirflowResumableJobMixin):
             object.__setattr__(self, "_job_is_ending", False)
 
 
+def _check_hooks(cls: type) -> None:
+    """Refuse a hook that is a coroutine function, as nobody would await it."""
+    for name in (*_HOOKS, *_DEFAULT_HOOKS):
+        if inspect.iscoroutinefunction(getattr(cls, name, None)):
+            raise TypeError(f"{cls.__name__}.{name} is a coroutine function.\nMake it a plain method.")
+
+
+_HOOKS = (
+    "submit_job",
+    "get_job_status",
+    "is_job_active",
+    "is_job_succeeded",
+    "find_job",
+    "find_jobs",
+    "cancel_job",
+    "classify_job_status",
+    "job_inputs",
+    "job_trigger",
+    "job_url",
+)
+
+
 def _add_link(cls: type) -> None:
     """Where the class has a `job_url`, put the link to it beside those that it has."""
     links = inspect.getattr_static(cls, "operator_extra_links", ())
-    has_it = isinstance(links, (tuple, list)) and any(isinstance(link, JobLink) for link in links)
+    has_it = isinstance(links, Collection) and any(isinstance(link, JobLink) for link in links)
     if not hasattr(cls, "job_url") or has_it or hasattr(links, "has_job_link"):
         return
-    if isinstance(links, (tuple, list)):
-        cls.operator_extra_links = (*links, JobLink())  # type: ignore[attr-defined]
+    if not hasattr(links, "__get__"):  # a tuple, a list, a set, or None
+        cls.operator_extra_links = (*(links or ()), JobLink())  # type: ignore[attr-defined]
         return
 
     class LinksAndJob(property):
         has_job_link = True
 
     def with_job(self: Any) -> tuple[Any, ...]:
-        own = tuple(links.__get__(self, type(self)))  # the property may have asked that of a base, which has the link
+        own = tuple(
+            links.__get__(self, type(self)) or ()
+        )  # the property may have asked that of a base, which has the link
         return own if any(isinstance(link, JobLink) for link in own) else (*own, JobLink())
 
-    cls.operator_extra_links = LinksAndJob(with_job)  # type: ignore[attr-defined]
+    cls.operator_extra_links = LinksAndJob(with_job, getattr(links, "fset", None))  # type: ignore[attr-defined]
 
 
 def _under_the_policy(on_kill: Callable[[Any], None]) -> Callable[[Any], None]:
@@ -379,13 +406,12 @@ class OperatorJobs:
     def _classify(self, status: Any) -> JobStatus:
         if isinstance(status, JobStatus):
             return status
-        if (classify := getattr(self._operator, "classify_job_status", None)) is not None:
-            return JobStatus(classify(status))
         if self._operator.is_job_active(status):
             return JobStatus.ACTIVE
         if self._operator.is_job_succeeded(status):
             return JobStatus.SUCCEEDED
-        return _classify_end(status)
+        own = self._operator.classify_job_status(status) if hasattr(self._operator, "classify_job_status") else None
+        return _classify_end(status) if own is None else checked_status(own, where=f"classify_job_status({status!r})")
 
 
 def _has_own_on_kill(operator: ResumableJobMixin) -> bool:

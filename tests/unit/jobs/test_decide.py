@@ -297,7 +297,14 @@ def test_an_attempt_that_leaves_begins_nothing() -> None:
 
 def test_a_task_that_is_stopped_submits_nothing_and_fetches_nothing() -> None:
     for facts in every_fact():
-        assert decide(replace(facts, stopped=True), DEFAULT) in {Step.CANCEL, Step.FAIL_STOPPED}, facts
+        step = decide(replace(facts, stopped=True), DEFAULT)
+        found = facts.phase is Phase.INTENT and facts.lookup is Lookup.FOUND and facts.can_cancel
+        assert step in ({Step.ADOPT} if found else {Step.CANCEL, Step.FAIL_STOPPED}), facts
+
+
+def test_an_attempt_that_knows_that_it_was_replaced_does_nothing_more() -> None:
+    for facts in every_fact():
+        assert decide(replace(facts, replaced=True, stopped=True, leaving=True), DEFAULT) is Step.FAIL_REPLACED
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import json
 from datetime import datetime, timezone
 from decimal import Decimal
 from enum import Enum, IntEnum, IntFlag
-from typing import Any
+from typing import Any, cast
 from uuid import UUID
 
 import pytest
@@ -42,8 +42,7 @@ def run(jobs: Any, attempt: TaskAttempt, policy: ResumePolicy = POLICY) -> Any:
 
 
 def record_of(attempt: TaskAttempt) -> dict[str, Any]:
-    record: dict[str, Any] = attempt.task_store.get("resume.job.job")
-    return record
+    return cast("dict[str, Any]", attempt.task_store.get("resume.job.job"))
 
 
 class JobsByJson(FakeJobs):

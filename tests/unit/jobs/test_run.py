@@ -465,7 +465,7 @@ def test_an_unknown_status_is_asked_for_until_its_time_out_and_never_submits() -
 
     world, jobs, clock = World(), Mute(), FastClock()
     for _ in range(2):
-        with pytest.raises(JobStatusUnknownError, match="classify it"):
+        with pytest.raises(JobStatusUnknownError, match="say what it means"):
             run(jobs, next_try(world), clock=clock.clock())
     assert len(jobs.jobs) == 1
     assert clock.seconds >= 2 * 600

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from airflow.sdk import BaseOperator
@@ -92,8 +92,7 @@ def trained(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def record_of(attempt: TaskAttempt) -> dict[str, Any]:
-    record: dict[str, Any] = attempt.task_store.get("resume.job.job")
-    return record
+    return cast("dict[str, Any]", attempt.task_store.get("resume.job.job"))
 
 
 def comes_back(trained: Trained, attempt: TaskAttempt) -> tuple[Any, int]:

@@ -218,7 +218,7 @@ ENDINGS = {
     "scheduled": Ending.CLEARED,
     "queued": Ending.CLEARED,
     "running": Ending.CLEARED,
-    "up_for_retry": Ending.CLEARED,
+    "up_for_retry": Ending.REPLACED,
     "deferred": Ending.REPLACED,
     None: Ending.UNKNOWN,
 }

@@ -93,7 +93,7 @@ def test_what_it_does_not_name_keeps_its_meaning() -> None:
 CHOICES = "'active', 'cancelling', 'succeeded', 'failed', 'gone', 'unknown'"
 
 
-@pytest.mark.parametrize("meaning", ["SUCCEEDED", "ok", "", None, True, 0, [], ["failed"]])
+@pytest.mark.parametrize("meaning", ["DONE", "fine", "", None, True, 0, [], ["failed"]])
 def test_a_meaning_that_does_not_exist_is_refused_before_anything_is_submitted(meaning: Any) -> None:
     jobs, attempt = SayingJobs("DONE"), task_context()
     with pytest.raises(ValueError, match=r"statuses\['DONE'\] is .*, which is not a status\.\nTake one of ") as raised:
@@ -103,9 +103,14 @@ def test_a_meaning_that_does_not_exist_is_refused_before_anything_is_submitted(m
     assert attempt.task_store.get("resume.job.job") is None
 
 
-def test_a_classify_that_says_nothing_fails_the_attempt_by_name_and_submits_nothing_more() -> None:
+@pytest.mark.parametrize("meaning", ["SUCCESS", "ok", JobStatus.SUCCEEDED])
+def test_a_meaning_may_be_one_of_the_usual_words(meaning: Any) -> None:
+    assert run_job(SayingJobs("DONE"), policy=POLICY, statuses={"DONE": meaning}, context=task_context().context)
+
+
+def test_a_classify_that_says_nothing_leaves_the_word_to_the_usual_ones() -> None:
     jobs, attempt = Classifying("HM"), task_context()
-    with pytest.raises(ValueError, match=r"classify\('HM'\) is None, which is not a status\.\nTake one of 'active'"):
+    with pytest.raises(JobStatusUnknownError, match="the last answer was 'HM'"):
         run_job(jobs, policy=POLICY, context=attempt.context)
     jobs.said = ["DONE"]
     assert run_job(jobs, policy=POLICY, context=attempt.retry().context) == {"job": "job-0"}

@@ -12,6 +12,7 @@ job shall end; the engine's thread cancels it.
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import contextvars
 import inspect
 import threading
@@ -53,7 +54,8 @@ async def arun_job(
     """As `run_job`, in a coroutine: submit one job, wait for it, and return its result.
 
     When the coroutine is cancelled, the job is left alone, and the next attempt reconnects; a request that is under way
-    is waited for, so that the id of a job just submitted is saved.
+    is waited for, so that the id of a job just submitted is saved. (Not when the event loop itself is ended, as
+    `asyncio.run` does after an error: that cancels the requests too, and is like a crash.)
 
     Args:
         jobs: the job system, see `Jobs`; each of its methods may be a coroutine function or not.
@@ -71,7 +73,7 @@ async def arun_job(
         what `run_job` raises.
     """
     loop, left = asyncio.get_running_loop(), threading.Event()
-    on_loop: Any = _JobsOfLoop(jobs, loop)
+    on_loop: Any = _JobsOfLoop(jobs, loop, left)
     opened, _ = open_task_store(context, store)
     if isinstance(opened, AirflowStore) and in_process_supervisor():
         opened = replace(opened, find_channel=lambda: LoopChannel(loop))
@@ -92,8 +94,11 @@ async def arun_job(
             return await asyncio.shield(engine)
         except asyncio.CancelledError:
             left.set()
+            while not engine.done():  # however often it is cancelled: a submit under way is to be saved
+                with suppress(asyncio.CancelledError):
+                    await asyncio.wait([engine])
             with suppress(BaseException):  # the cancellation is how this ends
-                await engine
+                engine.result()
             raise
 
 
@@ -113,11 +118,18 @@ def _in_thread(work: Callable[[], Any], loop: asyncio.AbstractEventLoop) -> asyn
     def engine() -> None:
         try:
             settle(future.set_result, context.run(work))
+        except StopIteration as error:  # no future takes one
+            settle(future.set_exception, _caused(RuntimeError("a method of the client raised StopIteration"), error))
         except BaseException as error:  # noqa: BLE001  it belongs to whoever waits
             settle(future.set_exception, error)
 
     threading.Thread(target=engine, name="airflow-resume-job", daemon=True).start()
     return future
+
+
+def _caused(error: Exception, cause: BaseException) -> Exception:
+    error.__cause__ = cause
+    return error
 
 
 def _clock_that_ends(clock: Clock, left: threading.Event) -> Clock:
@@ -137,9 +149,10 @@ def _clock_that_ends(clock: Clock, left: threading.Event) -> Clock:
 class _JobsOfLoop:
     """A client, of which the coroutine functions run on the event loop."""
 
-    def __init__(self, jobs: Any, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, jobs: Any, loop: asyncio.AbstractEventLoop, left: threading.Event) -> None:
         self._jobs = jobs
         self._loop = loop
+        self._left = left
         for name in _METHODS:
             method = getattr(jobs, name, None)
             if callable(method):
@@ -152,6 +165,8 @@ class _JobsOfLoop:
         return getattr(self._jobs, name)
 
     def _call(self, method: Callable[..., Any], *arguments: Any) -> Any:
+        if self._left.is_set():  # what is under way is ended, and nothing new begun
+            raise _LeftError
         answer = method(*arguments)
         if not inspect.isawaitable(answer):
             return answer
@@ -159,4 +174,7 @@ class _JobsOfLoop:
         async def awaited() -> Any:
             return await answer
 
-        return asyncio.run_coroutine_threadsafe(awaited(), self._loop).result()
+        try:
+            return asyncio.run_coroutine_threadsafe(awaited(), self._loop).result()
+        except concurrent.futures.CancelledError:  # the event loop itself ends, and every coroutine on it
+            raise _LeftError from None

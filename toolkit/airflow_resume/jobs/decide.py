@@ -105,6 +105,7 @@ class Step(str, Enum):
     FAIL_INPUTS = "fail: inputs changed"
     FAIL_VANISHED = "fail: job vanished"
     FAIL_STOPPED = "fail: task stopped"
+    FAIL_REPLACED = "fail: replaced"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,6 +115,7 @@ class Facts:
     Args:
         phase: of the record; None when there is none.
         fresh: this attempt has claimed the generation, and has not sent it yet.
+        lost: a record should have been there when the generation was claimed, and was not.
         has_id: the record has the id of a job.
         saved_success: the record says the job succeeded; `saved_result`: and keeps what it returned.
         cleared: the task was cleared since the record was written. inputs_changed: they differ from the job's.
@@ -125,11 +127,13 @@ class Facts:
         own: this attempt submitted the job or waited for it, so how it ended is how the attempt ends.
         cancelled: this attempt has asked for the job to be cancelled.
         stopped: this attempt is being ended from outside, and the policy is that its job goes too.
+        replaced: this attempt knows that another one has taken over.
         leaving: the worker goes, and the policy is to come back in the same try.
     """
 
     phase: Phase | None = None
     fresh: bool = False
+    lost: bool = False
     has_id: bool = False
     saved_success: bool = False
     saved_result: bool = False
@@ -147,11 +151,14 @@ class Facts:
     own: bool = False
     cancelled: bool = False
     stopped: bool = False
+    replaced: bool = False
     leaving: bool = False
 
 
 def decide(facts: Facts, policy: ResumePolicy) -> Step:
     """The next step."""
+    if facts.replaced:
+        return Step.FAIL_REPLACED
     if facts.stopped:
         return _stopped(facts)
     step = _next(facts, policy)
@@ -187,7 +194,9 @@ def _next(facts: Facts, policy: ResumePolicy) -> Step:
 
 
 def _stopped(facts: Facts) -> Step:
-    """Nothing may be submitted any more, and what was submitted a moment ago must not be left behind."""
+    """Nothing may be submitted any more, and what was submitted or found a moment ago must not be left behind."""
+    if facts.phase is Phase.INTENT and facts.lookup is Lookup.FOUND and facts.can_cancel:
+        return Step.ADOPT
     lives = facts.phase is Phase.SUBMITTED and (facts.status is None or not facts.status.is_terminal)
     return Step.CANCEL if lives and facts.can_cancel and not facts.cancelled else Step.FAIL_STOPPED
 
@@ -209,12 +218,15 @@ def _must_not_change(facts: Facts, policy: ResumePolicy) -> bool:
 
 def _before_send(facts: Facts, policy: ResumePolicy) -> Step:
     """The claim is saved. A missing record proves nothing, so live jobs of the slot are looked for first."""
-    if not facts.can_find_strays:
-        return Step.SEND
+    return _unless_stray(Step.SEND, facts, policy) if facts.can_find_strays else Step.SEND
+
+
+def _unless_stray(step: Step, facts: Facts, policy: ResumePolicy) -> Step:
+    """The step, once it is certain that no live job of the slot is in the way."""
     ours = {"resubmit": Step.ADOPT_STRAY, "resume": Step.ADOPT, "fail": Step.FAIL_STRAY}[policy.on_stray_job]
     return {
         Stray.NOT_ASKED: Step.LOOK_FOR_STRAYS,
-        Stray.NONE: Step.SEND,
+        Stray.NONE: step,
         Stray.THIS_TOKENS: Step.ADOPT,
         Stray.ENDED: Step.SUBMIT,
         Stray.OURS: ours,
@@ -224,6 +236,10 @@ def _before_send(facts: Facts, policy: ResumePolicy) -> Step:
 
 def _after_intent(facts: Facts, policy: ResumePolicy) -> Step:
     """A job may exist whose id nobody saved."""
+    if facts.lost and facts.can_find_strays:  # what the token leads to may have ended before it was claimed again
+        return _unless_stray(Step.SUBMIT_AGAIN, facts, policy)
+    if facts.can_find and facts.lookup is Lookup.MISSING and facts.can_find_strays:
+        return _unless_stray(Step.SUBMIT_AGAIN, facts, policy)
     if facts.can_find:
         # A job that is found is dealt with as a known one; one that is missing and unwanted needs no second life.
         missing = Step.SUBMIT if is_unwanted(facts, policy) else Step.SUBMIT_AGAIN

@@ -6,24 +6,29 @@ from airflow_resume import errors
 from airflow_resume.jobs.decide import Step, Stray
 from airflow_resume.jobs.record import JobRecord
 
+_ANOTHER = (
+    "To submit another one: delete the key {key!r} of the task's state in Airflow's UI (or of the store that was"
+    " passed), and clear the task."
+)
+
 _ERRORS: dict[Step, tuple[type[errors.JobError], str, str | None]] = {
     Step.FAIL_JOB: (errors.JobFailedError, "ended without success. A retry submits another one.", None),
     Step.FAIL_JOB_FOR_GOOD: (
         errors.JobFailedForGoodError,
         "ended without success, and the policy is on_failed_job='fail'.",
-        "To submit another one, clear the task.",
+        _ANOTHER,
     ),
     Step.FAIL_GONE: (
         errors.JobGoneError,
         "is not known any more, and the policy is on_gone_job='fail'.",
-        "To submit another one, clear the task.",
+        _ANOTHER,
     ),
     Step.FAIL_VANISHED: (errors.JobError, "vanished while it was waited for. A retry looks again.", None),
     Step.FAIL_STOPPED: (errors.TaskStoppedError, "ends with its task, which was ended from outside.", None),
     Step.FAIL_INPUTS: (
         errors.JobInputsChangedError,
         "was submitted with other inputs, and the policy is on_input_change='fail'.",
-        "To submit one with the new inputs, clear the task.",
+        _ANOTHER,
     ),
 }
 
@@ -33,8 +38,9 @@ def failure(step: Step, record: JobRecord, *, name: str, earlier_try: int) -> er
     if step is Step.FAIL_LOST:
         return _lost(record, name, earlier_try)
     kind, what, remedy = _ERRORS[step]
-    job = f"Job {record.id!r} of slot {name!r} (generation {record.generation}, token {record.token})"
-    return kind(f"{job} {what}", remedy)
+    job = "A job that may exist" if record.id is None else f"Job {record.id!r}"
+    job = f"{job}, of slot {name!r} (generation {record.generation}, token {record.token}),"
+    return kind(f"{job} {what}", remedy and remedy.format(key=record.key))
 
 
 def _lost(record: JobRecord, name: str, earlier_try: int) -> errors.LostSubmissionError:
@@ -57,10 +63,11 @@ def lost_by_error(record: JobRecord, error: Exception, *, name: str) -> errors.L
 
 def _what_to_do(record: JobRecord) -> str:
     return (
-        f"Look in the job system for a job with token {record.token}, or one started about then. If there is"
-        f" none, or you stopped it: delete the key {record.key!r} of the task's state in Airflow's UI and clear the"
-        f" task. To close this window, give the job system a `find(token)` (an operator: `find_job(token, context)`),"
-        f" or declare `submission_is_idempotent`; to accept a second job, on_lost_submission='resubmit'."
+        f"Look in the job system for a job with token {record.token}, or one started about then. If there is none, or"
+        f" you stopped it: delete the key {record.key!r} of the task's state in Airflow's UI (or of the store that was"
+        f" passed) and clear the task. To close this window, give the job system a `find(token)` (an operator:"
+        f" `find_job(token, context)`), or declare `submission_is_idempotent`; to accept a second job,"
+        f" on_lost_submission='resubmit'."
     )
 
 

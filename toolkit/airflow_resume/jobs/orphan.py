@@ -64,7 +64,7 @@ def _known_by_token(system: JobSystem, token: str, external_id: JsonValue) -> bo
         return system.is_idempotent
     # Only another job with the same token proves that nobody waits for this one; finding none may be a slow index.
     found = system.find(token)
-    return found is None or found == external_id
+    return found is None or str(found) == str(external_id)  # the same id may be a number here and text there
 
 
 def checked_id(system: JobSystem, token: str, answer: Any) -> JsonValue:

@@ -48,19 +48,28 @@ def pauses(policy: PollPolicy, clock: Clock) -> Iterator[float]:
 
 
 def ask_patiently(
-    ask: Callable[[], T], is_transient: Callable[[BaseException], bool], policy: PollPolicy, clock: Clock
+    ask: Callable[[], T],
+    is_transient: Callable[[BaseException], bool],
+    policy: PollPolicy,
+    clock: Clock,
+    *,
+    leaving: Callable[[], bool] | None = None,
 ) -> T:
-    """The answer; a question that fails in passing is asked again, and never counts as a failed job."""
+    """The answer; a question that fails in passing is asked again, and never counts as a failed job.
+
+    When `leaving` says so there is no time to ask again, and the error is raised.
+    """
     try:
         return ask()  # nearly always enough, and far cheaper than a Retrying
     except Exception as error:  # noqa: BLE001  the first of those that the Retrying counts
         questions: Iterator[Callable[[], T]] = chain([partial(_raise, error)], repeat(ask))
+    is_leaving = leaving or _never
     ask_again = Retrying(
         retry=retry_if_exception(is_transient),
-        stop=stop_after_attempt(policy.max_consecutive_errors),
+        stop=lambda state: is_leaving() or stop_after_attempt(policy.max_consecutive_errors)(state),
         wait=wait_exponential(multiplier=policy.interval.total_seconds(), max=policy.max_interval.total_seconds())
         + wait_random(0, policy.jitter),
-        sleep=clock.sleep,
+        sleep=clock.sleep if leaving is None else lambda seconds: nap(seconds, clock, leaving),
         before_sleep=before_sleep_log(log, logging.WARNING),
         reraise=True,
     )
@@ -96,18 +105,20 @@ def wait_for_end(
     is_transient: Callable[[BaseException], bool],
     policy: ResumePolicy,
     clock: Clock,
+    what: str = "the job",
+    last_word: Callable[[], object] = lambda: None,
     leaving: Callable[[], bool] = _never,
     report: Callable[[JobStatus], object] = lambda _status: None,
 ) -> JobStatus:
     """Ask until the job has ended, and return how; or until `leaving` says so, and return how the job is then.
 
-    `report` is called every `REPORT_SECONDS` with the status.
+    `report` is called every `REPORT_SECONDS` with the status. `what` and `last_word` are for the messages of errors.
 
     Raises:
         JobWaitTimeoutError: after `policy.poll.timeout`. The job lives on.
         JobStatusUnknownError: the status was UNKNOWN for `policy.unknown_timeout` on end.
     """
-    ask_now = partial(ask_patiently, ask, is_transient, policy.poll, clock)
+    ask_now = partial(ask_patiently, ask, is_transient, policy.poll, clock, leaving=leaving)
     started = reported = clock.monotonic()
     unknown_since: float | None = None
     for pause in pauses(policy.poll, clock):
@@ -118,12 +129,16 @@ def wait_for_end(
         unknown_since = None if status is not JobStatus.UNKNOWN else now if unknown_since is None else unknown_since
         if unknown_since is not None and now - unknown_since >= policy.unknown_timeout.total_seconds():
             raise JobStatusUnknownError(
-                f"The status of the job has been unknown for {policy.unknown_timeout}. It was left alone, and no other"
-                f" was submitted; a retry asks again.",
-                "If the system has a word of its own for a status, classify it.",
+                f"The status of {what} has been unknown for {policy.unknown_timeout}; the last answer was"
+                f" {last_word()!r}. It was left alone, and no other was submitted; a retry asks again.",
+                "If this is a word of the job system's own, say what it means: `statuses={...}` of run_job, or"
+                " `classify_job_status` of an operator.",
             )
         if policy.poll.timeout is not None and now - started >= policy.poll.timeout.total_seconds():
-            raise JobWaitTimeoutError
+            raise JobWaitTimeoutError(
+                f"Waiting for {what} took longer than poll.timeout={policy.poll.timeout}. Unless `cancel_on` ends it,"
+                f" it lives on, and a retry reconnects."
+            )
         if now - reported >= REPORT_SECONDS:
             reported = now
             report(status)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from airflow_resume import values
 from airflow_resume.errors import AmbiguousStatusError
 from airflow_resume.jobs.decide import JobStatus
-from airflow_resume.jobs.token import SubmissionToken
+from airflow_resume.jobs.token import SubmissionToken, is_form_of
 from airflow_resume.jobs.transport import (
     ErrorMatch,
     is_interruption,
@@ -41,7 +42,8 @@ class Jobs(Protocol[IdT]):
     - `cancel(id)`: asks for the end of a job; when it returns, the job may still be ending.
     - `wait(id)`: blocks until the job has ended, in a way of its own; the status is asked afterwards all the same.
     - `result(id)`: what `run_job` returns; without it the id is returned.
-    - `classify(status) -> JobStatus`: for statuses in words of your own.
+    - `classify(status) -> JobStatus | None`: for statuses in words of your own; it is asked about every status, and
+      leaves those that it returns None for to the usual words.
     - `replay(id)`: asked instead of the saved result when the job succeeded in an earlier attempt, for what
       fetching a result leaves behind besides it; should it raise, the saved result is returned.
     - `job_not_found`, `transient_errors`, `refused_errors`, `ambiguous_errors`: exception types, or a predicate. A
@@ -69,12 +71,12 @@ class JobsWithResult(Jobs[IdT], Protocol[IdT, ResultT_co]):
 
 
 WORDS: Mapping[JobStatus, str] = {
-    JobStatus.ACTIVE: "active accepted created initializing pending queued recovering restarting running scheduled "
-    "starting submitted waiting",
+    JobStatus.ACTIVE: "active accepted created executing initializing inprogress pending preparing processing "
+    "provisioning queued recovering restarting runnable running scheduled starting submitted waiting",
     JobStatus.CANCELLING: "cancelling canceling stopping terminating",
     JobStatus.SUCCEEDED: "succeeded success successful ok",
     JobStatus.FAILED: "failed failure error errored aborted cancelled canceled crashed dead "
-    "internalerror killed timeout timedout",
+    "expired internalerror killed rejected timeout timedout",
     JobStatus.GONE: "gone notfound missing",
 }
 """The usual words for a status, in lower case and without signs in between."""
@@ -96,21 +98,59 @@ def classify_word(status: object) -> JobStatus:
     return _STATUS_OF_WORD.get(plain_word(status), JobStatus.UNKNOWN)
 
 
-def _status(given: Any, *, where: str) -> JobStatus:
+def checked_status(given: Any, *, where: str) -> JobStatus:
+    """A status that an author has given: one of ours, or one of the usual words for it."""
     try:
         return JobStatus(given)
     except ValueError:
+        if (status := _STATUS_OF_WORD.get(plain_word(given))) is not None:
+            return status
         choices = ", ".join(repr(status.value) for status in JobStatus)
         raise ValueError(f"{where} is {given!r}, which is not a status.\nTake one of {choices}.") from None
+
+
+_METHODS = ("submit", "status", "find", "find_jobs", "cancel", "wait", "result", "classify")
+_MATCHES = ("job_not_found", "transient_errors", "refused_errors", "ambiguous_errors")
+
+
+def _check(jobs: Any) -> None:
+    """Refuse what could not work, before anything is claimed or submitted.
+
+    Raises:
+        TypeError: naming the method or attribute.
+    """
+    if isinstance(jobs, type):
+        raise TypeError(f"{jobs.__name__} is a class.\nPass an object: {jobs.__name__}(...).")
+    for name in ("submit", "status"):
+        if not callable(getattr(jobs, name, None)):
+            raise TypeError(f"{type(jobs).__name__} has no method {name!r}.\nIt needs submit(token) and status(id).")
+    for name in _METHODS:
+        if inspect.iscoroutinefunction(getattr(jobs, name, None)):
+            raise TypeError(
+                f"{type(jobs).__name__}.{name} is a coroutine function, and nobody would await it.\nCall"
+                f" arun_job in an `async def` task, or make the method a plain one."
+            )
+    for name in _MATCHES:
+        declared = getattr(jobs, name, None)
+        if declared is not None and not (isinstance(declared, tuple) or callable(declared)):
+            raise TypeError(
+                f"{name} is {declared!r}.\nMake it an exception type, a tuple of them, or a function of the exception."
+            )
+    if callable(getattr(jobs, "submission_is_idempotent", None)):
+        raise TypeError("submission_is_idempotent is a function.\nMake it True or False.")
 
 
 class JobSystem:
     """Any `Jobs` object, with what it may leave out filled in."""
 
     def __init__(self, jobs: Jobs[Any], statuses: Mapping[str, JobStatus | str] | None = None) -> None:
+        _check(jobs)
+        self.last_word: object = None
+        """What `status` has said last."""
         self._jobs = jobs
         self._statuses = {
-            plain_word(word): _status(status, where=f"statuses[{word!r}]") for word, status in (statuses or {}).items()
+            plain_word(word): checked_status(status, where=f"statuses[{word!r}]")
+            for word, status in (statuses or {}).items()
         }
         self.can_find_jobs = self._has("find_jobs")
         self.can_find = self._has("find") or self.can_find_jobs
@@ -135,13 +175,16 @@ class JobSystem:
     def find(self, token: str) -> JsonValue:
         """The id of the job with this token, or None."""
         if not self._has("find"):
-            return self.find_jobs(SubmissionToken(token).slot).get(token)
+            found = self.find_jobs(SubmissionToken(token).slot)
+            return next((found[each] for each in found if is_form_of(token, each)), None)
         try:
             found = self._jobs.find(token)  # type: ignore[attr-defined]
         except Exception as error:
             if self.is_not_found(error):  # a look-up by name is often a GET that answers so
                 return None
             raise
+        if found is False or found in ([], {}):
+            raise TypeError(f"find({token!r}) returned {found!r}.\nReturn the id of the job, or None if there is none.")
         return None if found is None else values.plain_id(found)
 
     def find_jobs(self, slot: str) -> dict[str, JsonValue]:
@@ -185,6 +228,7 @@ class JobSystem:
             if is_unknown_word(error):
                 return JobStatus.UNKNOWN
             raise
+        self.last_word = getattr(said, "value", said)
         return self._classified(said)
 
     def _classified(self, said: Any) -> JobStatus:
@@ -193,7 +237,9 @@ class JobSystem:
         if (status := self._statuses.get(plain_word(said))) is not None:
             return status
         if self._has("classify"):
-            return _status(self._jobs.classify(said), where=f"classify({said!r})")  # type: ignore[attr-defined]
+            own = self._jobs.classify(said)  # type: ignore[attr-defined]
+            if own is not None:  # then it leaves the word to the usual ones
+                return checked_status(own, where=f"classify({said!r})")
         if plain_word(said) in ENDED_SOMEHOW:
             raise AmbiguousStatusError(
                 f"The job says {said!r}, which some systems say of successful jobs only and others of failed ones too."

@@ -69,7 +69,8 @@ class Generation(BaseModel):
 class JobRecord(Record):
     """The job of one slot, and the jobs before it (the newest `MAX_HISTORY`).
 
-    `stray`: it is not this run's, and only has to end. `error`: the kind of error that its submit raised.
+    `stray`: it is not this run's, and only has to end. `lost`: there should have been a record when it was claimed, and
+    there was none. `error`: the kind of error that its submit raised.
     """
 
     epoch: Epoch
@@ -81,6 +82,7 @@ class JobRecord(Record):
     status: JobStatus | None = None
     submitted_at: datetime | None = None
     stray: bool | None = None
+    lost: bool | None = None
     error: str | None = None
     result: SavedResult | None = None
     claim: Claim

@@ -14,7 +14,7 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowRescheduleExcept
 
 from airflow_resume.attempt import AnyContext, Cleared, utc_now
 from airflow_resume.deployment import deployment
-from airflow_resume.errors import TaskStoppedError, ValueTooLargeError
+from airflow_resume.errors import SupersededError, TaskStoppedError, ValueTooLargeError
 from airflow_resume.jobs.decide import Facts, JobStatus, Phase, Step, Stray, decide, is_unwanted
 from airflow_resume.jobs.ending import Ending, ending_of_error, ending_of_kill, goes_with_it, learn_about_kill
 from airflow_resume.jobs.failure import failure, lost_by_error, stray_found
@@ -111,11 +111,16 @@ class JobRun:
         self._defer = defer
         self._resumed = resumed
         self._stopped = False
+        self._replaced = False
         self._operator = operator
         self._durable = durable
         self._stats_tags = {**self._attempt.stats_tags, **({} if operator is None else {"operator": operator})}
         self._leaving = False
         self._cancels_in_handler = cancels_in_handler
+
+    def __deepcopy__(self, memo: object) -> JobRun:
+        """An operator that is copied after it has run takes this along; there is nothing in it to be changed."""
+        return self
 
     def run(self) -> Any:
         """Take steps until one of them ends the attempt, and return the job's result."""
@@ -155,6 +160,8 @@ class JobRun:
             except AirflowRescheduleException:  # the task comes back, in the same try
                 raise
             except (Exception, SystemExit, KeyboardInterrupt) as error:
+                if self._leaving and isinstance(error, Exception) and self._system.is_transient(error):
+                    self._give_back()  # there was no time to ask until an answer came
                 self._failed(error)
                 raise
 
@@ -228,10 +235,11 @@ class JobRun:
 
     def _facts(self) -> Facts:
         if (record := self._slot.record) is None:
-            return Facts(stopped=self._stopped, leaving=self._leaving)
+            return Facts(stopped=self._stopped, replaced=self._replaced, leaving=self._leaving)
         return Facts(
             phase=record.phase,
             fresh=self._slot.fresh,
+            lost=bool(record.lost),
             has_id=record.id is not None,
             saved_success=record.status is JobStatus.SUCCEEDED,
             saved_result=record.result is not None,
@@ -249,16 +257,18 @@ class JobRun:
             own=self._watch.own,
             cancelled=self._watch.cancelled,
             stopped=self._stopped,
+            replaced=self._replaced,
             leaving=self._leaving,
         )
 
     @property
     def _can_find_strays(self) -> bool:
         """By the slot, or, where an attempt that has lost its record comes to the same token again, by that."""
-        if not self._attempt.has_identity:
+        if not (self._attempt.has_identity and self._durable):
             return False
+        record_was_missing = self._slot.blank or bool(self._slot.known.lost)
         return self._system.can_find_jobs or (
-            self._system.can_find and self._slot.blank and token_is_derived(self._attempt)
+            self._system.can_find and record_was_missing and token_is_derived(self._attempt)
         )
 
     def _wait(self, step: Step) -> None:
@@ -310,14 +320,13 @@ class JobRun:
         self._slot.save(phase=Phase.SUBMITTED, status=self._watch.status)
 
     def _look_for_strays(self) -> None:
-        attempt = self._attempt
-        was_there_before = attempt.try_number > 1 or attempt.epoch.max_tries != attempt.uncleared.max_tries
-        self._watch.look_for_strays(
-            deployment_is_known=deployment() is not None, again=self._slot.blank and was_there_before
-        )
+        self._watch.look_for_strays(deployment_is_known=deployment() is not None, again=bool(self._slot.known.lost))
+        if self._watch.stray is Stray.NONE and self._slot.known.lost:
+            self._slot.save(lost=None)  # from here on a job with this token is the one that is about to be submitted
 
     def _start_generation(self) -> None:
-        self._slot.start_generation(reason="" if self._slot.record is None else self._reason())
+        is_used = self._watch.stray is Stray.ENDED
+        self._slot.start_generation(reason="" if self._slot.record is None else self._reason(), is_used=is_used)
         self._watch.forget()
 
     def _reason(self) -> str:
@@ -383,7 +392,8 @@ class JobRun:
 
     def _is_to_stop_waiting(self) -> bool:
         """Whether there is something else to do: to leave, or to cancel what could not be cancelled before."""
-        return self._leaving or (self._stopped and self._system.can_cancel and not self._watch.cancelled)
+        may_cancel = self._system.can_cancel and not self._watch.cancelled
+        return self._leaving or self._replaced or (self._stopped and may_cancel)
 
     def killed(self) -> bool:
         """The process is being ended: learn why, and let the job go too if that is the policy. For `on_kill`.
@@ -397,6 +407,7 @@ class JobRun:
         is_done = self._system.cancels_by_on_kill and self._watch.cancelled
         ending = self._why_killed()
         goes = self._end(ending, final=self._attempt.is_last, killed=True)
+        self._replaced = ending is Ending.REPLACED
         self._leaving = ending is Ending.SHUTDOWN and not goes and self._policy.on_shutdown == "reschedule"
         return goes and not is_done
 
@@ -511,6 +522,8 @@ class JobRun:
         return None if saved is None else saved.decoded()
 
     def _fail(self, step: Step) -> NoReturn:
+        if step is Step.FAIL_REPLACED:  # what is on record is the other one's
+            raise SupersededError
         if self._slot.fresh:
             self._withdraw()
         if step is Step.FAIL_STRAY:
@@ -519,8 +532,8 @@ class JobRun:
             self._slot.save(phase=Phase.TERMINAL)
         if step is Step.FAIL_JOB and self._watch.wait_error is not None:
             raise self._watch.wait_error
-        if step is Step.FAIL_STOPPED and self._slot.record is None:
-            raise TaskStoppedError
+        if step is Step.FAIL_STOPPED and (self._slot.record is None or self._slot.known.id is None):
+            raise TaskStoppedError("The task was ended from outside, and submits no job any more.")
         raise failure(
             step, self._slot.known, name=self._slot.name, earlier_try=self._slot.earlier_try
         ) from self._watch.wait_error

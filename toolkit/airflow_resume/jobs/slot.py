@@ -140,21 +140,29 @@ class JobSlot:
         self.record = record
         self._notice(record)
 
-    def start_generation(self, *, reason: str) -> None:
+    @property
+    def _should_have_found_one(self) -> bool:
+        """Whether an earlier attempt, or an earlier life of the task, is likely to have left a record."""
+        attempt = self._attempt
+        return attempt.try_number > 1 or attempt.epoch.max_tries != attempt.uncleared.max_tries
+
+    def start_generation(self, *, reason: str, is_used: bool = False) -> None:
         """Save the intent to submit, before the submit: from now on a crash leaves a token to look up.
 
         Args:
             reason: why the job before is not wanted any more, for the history.
+            is_used: a job with the token of this record has ended that the record knows nothing of.
         """
         self.fresh = False
         if self.record is None:
-            self._write(self._first_record())
+            self._write(self._first_record().model_copy(update={"lost": self._should_have_found_one or None}))
             self.fresh = True
             return
         following = self.record.next_generation(
             self._attempt, name=self.name, now=self._now(), fingerprint=self._fingerprint, reason=reason
         )
-        self._write(following)
+        # Where the token of a claim was in use already, nobody knows how many generations were lost.
+        self._write(following.model_copy(update={"lost": is_used or None}))
         self.fresh, self.cleared = True, Cleared.NO
 
     def save_id(self, external_id: JsonValue) -> None:

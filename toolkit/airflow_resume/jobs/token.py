@@ -56,6 +56,11 @@ class SubmissionToken(str):
         return self[: digits // 2] + self[SLOT_DIGITS : SLOT_DIGITS + digits - digits // 2]
 
 
+def is_form_of(token: str, other: str) -> bool:
+    """Whether `other` is the token, or one of its longer and shorter forms."""
+    return other == token or (LEAST <= len(other) <= MOST and SubmissionToken(token).of_length(len(other)) == other)
+
+
 def token_is_derived(attempt: Attempt) -> bool:
     """Whether an attempt of the same run that has lost its record would come to the same token."""
     return attempt.has_identity and attempt.epoch.run_started is not None

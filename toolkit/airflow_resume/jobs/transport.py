@@ -155,11 +155,23 @@ def _was_tried_before(error: BaseException) -> bool:
 
 
 def is_passing(error: BaseException) -> bool:
-    """Whether the same question may be answered in a moment: trouble with the connection, HTTP 5xx or 429."""
+    """Whether the same question may be answered in a moment: trouble with the connection, HTTP 5xx or 429.
+
+    AWS throttles with HTTP 400 and a code.
+    """
     return all(_passes(path) for path in _paths(error))
 
 
+def _is_throttled(error: BaseException) -> bool:
+    response = _attribute(error, "response")
+    answer = response.get("Error") if isinstance(response, dict) else None
+    code = str(answer.get("Code")) if isinstance(answer, dict) else ""
+    return any(word in code for word in ("Throttl", "TooManyRequests", "RequestLimitExceeded", "SlowDown"))
+
+
 def _passes(path: list[BaseException]) -> bool:
+    if any(map(_is_throttled, path)):
+        return True
     if (answer := _answer(path)) is not None:
         return _is_passing_status(answer[1])
     return any(isinstance(each, OSError) or _is_trouble(each) for each in path)

@@ -32,7 +32,7 @@ from airflow_resume.jobs.decide import JobStatus
 from airflow_resume.jobs.ending import Ending
 from airflow_resume.jobs.policy import PollPolicy, ResumePolicy
 from airflow_resume.jobs.poll import Clock, pauses
-from airflow_resume.jobs.protocol import classify_word
+from airflow_resume.jobs.protocol import ENDED_SOMEHOW, checked_status, classify_word, plain_word
 from airflow_resume.jobs.transport import is_not_found, is_passing, is_unknown_word, matches
 
 if TYPE_CHECKING:
@@ -202,6 +202,10 @@ class JobTrigger(BaseTrigger):
             return None
 
 
+_NOBODY_ENDED_IT = {"deferred", "up_for_retry", "up_for_reschedule"}
+"""Another triggerer has it now, or the attempt has failed and another one will wait for the job."""
+
+
 def ending_of_trigger(state: str | None, *, is_due: bool = False) -> Ending:
     """Why a trigger was taken away.
 
@@ -211,7 +215,7 @@ def ending_of_trigger(state: str | None, *, is_due: bool = False) -> Ending:
     """
     if state is None:
         return Ending.UNKNOWN
-    if state == "deferred":  # another triggerer has it now, or another attempt waits for the job
+    if state in _NOBODY_ENDED_IT:
         return Ending.REPLACED
     if state in _MARKED or state == DELETED:
         return Ending.USER
@@ -359,7 +363,11 @@ class PollJobTrigger(JobTrigger):
         if isinstance(said, JobStatus):
             return said
         classify = getattr(client, "classify", None)
-        return classify_word(said) if classify is None else JobStatus(await _called(classify, said))
+        own = None if classify is None else await _called(classify, said)
+        if own is not None:
+            return checked_status(own, where=f"classify({said!r})")
+        # That it has ended is all that the task needs to be told; it asks how by itself.
+        return JobStatus.SUCCEEDED if plain_word(said) in ENDED_SOMEHOW else classify_word(said)
 
     async def _client(self) -> Any:
         if self._made is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
@@ -14,7 +14,7 @@ from airflow_resume.jobs.policy import ResumePolicy
 from airflow_resume.jobs.poll import Clock, ask_patiently, confirmed, nap, wait_for_end
 from airflow_resume.jobs.protocol import JobSystem
 from airflow_resume.jobs.slot import JobSlot
-from airflow_resume.jobs.token import SubmissionToken
+from airflow_resume.jobs.token import SubmissionToken, is_form_of
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -66,7 +66,7 @@ class JobWatch:
 
     def patiently(self, ask: Callable[[], T]) -> T:
         """The answer to a question that may fail in passing."""
-        return ask_patiently(ask, self._system.is_transient, self._policy.poll, self._clock)
+        return ask_patiently(ask, self._system.is_transient, self._policy.poll, self._clock, leaving=self._leaving)
 
     def look_up(self) -> None:
         """Ask for the job by its token. An index may be late, so one that has no such job is asked again."""
@@ -103,15 +103,33 @@ class JobWatch:
     def _look(self, *, deployment_is_known: bool) -> Stray:
         token = self._slot.known.token
         jobs = self._jobs_of_slot(token)
-        states = {each: self.patiently(partial(self._system.status, jobs[each])) for each in jobs}
-        if token in states and states[token] is not JobStatus.GONE:
-            self.found, self.found_token = jobs[token], token
-            return Stray.ENDED if states[token].is_terminal else Stray.THIS_TOKENS
+        states = self._states_of(jobs)
+        own = next((each for each in states if is_form_of(token, each)), None)
+        if own is not None and states[own] is not JobStatus.GONE:
+            self.found, self.found_token = jobs[own], token
+            return Stray.ENDED if states[own].is_terminal else Stray.THIS_TOKENS
         for each, status in states.items():
             if not status.is_terminal:
                 self.found, self.found_token = jobs[each], each
                 return Stray.OURS if deployment_is_known else Stray.SOMEBODYS
         return Stray.NONE
+
+    def _states_of(self, jobs: Mapping[str, JsonValue]) -> dict[str, JobStatus]:
+        """How the jobs are, by token; one that is said to have failed or to be gone is asked for twice.
+
+        Those that the record knows to have ended are left out.
+        """
+
+        def states_of(tokens: Iterable[str]) -> dict[str, JobStatus]:
+            return {each: self.patiently(partial(self._system.status, jobs[each])) for each in tokens}
+
+        ended = {JobStatus.SUCCEEDED, JobStatus.FAILED}
+        known = {past.token for past in self._slot.known.history if past.status in ended}
+        states = states_of(each for each in jobs if each not in known)
+        doubted = [each for each, status in states.items() if status in {JobStatus.FAILED, JobStatus.GONE}]
+        if doubted:
+            nap(self._policy.poll.interval.total_seconds(), self._clock, self._leaving)
+        return {**states, **states_of(doubted)}
 
     def _jobs_of_slot(self, token: str) -> dict[str, JsonValue]:
         """Where the system cannot be searched by slot, the one with this token, if there is one."""
@@ -164,7 +182,7 @@ class JobWatch:
         if status is not JobStatus.GONE or not self._system.can_find:
             return status
         found = self.patiently(lambda: self._system.find(record.token))
-        if found is None or found == record.id:
+        if found is None or str(found) == str(record.id):
             return status
         log.warning("Job %r is gone, and its token leads to job %r", record.id, found)
         self._slot.adopt(found, record.token, stray=bool(record.stray))
@@ -192,6 +210,13 @@ class JobWatch:
     def cancel(self) -> None:
         """Ask for the end of the job. One that has ended in the meantime needs none."""
         self.cancelled = True
+        if self._system.cancels_by_on_kill:
+            log.warning(
+                "Job %r is to be ended by the operator's own on_kill. One that does not know the job of an earlier"
+                " attempt does nothing, and then its end is waited for.\nGive the operator a cancel_job(external_id,"
+                " context).",
+                self._slot.known.id,
+            )
         try:
             self._system.cancel(self._slot.known.id)
         except Exception:
@@ -209,6 +234,8 @@ class JobWatch:
         ended_or_leaving = wait_for_end(
             self._ask_once,
             is_transient=self._system.is_transient,
+            what=f"job {self._slot.known.id!r} of slot {self._slot.name!r} (token {self._slot.known.token})",
+            last_word=lambda: self._system.last_word,
             policy=self._policy,
             clock=self._clock,
             leaving=self._leaving,
