@@ -29,6 +29,7 @@ from airflow_resume.errors import (
     CursorTypeError,
     UnreadableRecordError,
     WatermarkChangedError,
+    WatermarkConflictError,
     WatermarkGapError,
     WatermarkLostError,
 )
@@ -309,12 +310,34 @@ def test_behind_a_gap_the_window_is_remembered_and_joined_when_the_gap_is_loaded
 
 
 def test_behind_a_gap_the_task_fails_without_a_retry_when_the_policy_says_so() -> None:
-    second, mark, window = with_a_gap("fail")
+    """A window that a person has named, and that begins behind the mark."""
+    attempt = a_try()
+    attempt.context["dag_run"].conf = {"watermark": {"watermark": {"from": 10, "to": 20, "commit": True}}}
+    mark = numbers(Counter(20), on_gap="fail")
+    window = mark.begin(attempt.context)
     with pytest.raises(WatermarkGapError, match="on_gap='hold'") as raised:
-        mark.commit(second.context, window)
+        mark.commit(attempt.context, window)
     assert isinstance(raised.value, AirflowFailException)
+    assert stands(attempt) == "0"
+    assert attempt.task_store.values[WINDOW]["state"] == "pending"
+
+
+def test_when_another_run_has_written_the_mark_back_a_retry_begins_there() -> None:
+    """The window began at the mark, so that what is missing before it is not of its own choice."""
+    second, mark, window = with_a_gap("fail")
+    with pytest.raises(WatermarkConflictError, match="retry begins at the mark") as raised:
+        mark.commit(second.context, window)
+    assert not isinstance(raised.value, AirflowFailException)
     assert stands(second) == "4"
-    assert second.task_store.values[WINDOW]["state"] == "pending"
+    assert bounds(load(second.retry(), mark)) == (4, 20)
+    assert stands(second) == "20"
+
+
+def test_a_staged_window_behind_a_mark_that_was_written_back_fails_without_a_retry() -> None:
+    """Another task has loaded it, so a retry of the commit would find the same."""
+    second, mark, window = with_a_gap("fail")
+    with pytest.raises(WatermarkGapError):
+        mark.commit(second.context, window.stage())
 
 
 def test_a_gap_is_jumped_when_the_policy_says_so(caplog: pytest.LogCaptureFixture) -> None:
@@ -353,7 +376,7 @@ def test_a_run_makes_eight_calls_of_the_stores_and_an_idle_one_two() -> None:
     first, clock = a_try(), Counter(10)
     mark = numbers(clock)
     load(first, mark)
-    assert calls(first) == ["T get", "A get", "T set", "A set", "A get", "T set", *COMMIT]
+    assert calls(first) == ["T get", "A get", "T set", "A get", "A set", "A get", "T set", *COMMIT]
     clock.number = 20
     second = first.next_run()
     window = mark.begin(second.context)
