@@ -140,6 +140,16 @@ def test_a_mark_that_is_lost_follows_the_policy_for_a_missing_one(on_missing: An
     assert load(second, numbers(on_missing=on_missing), track()).start == start
 
 
+def test_a_mark_that_is_lost_while_a_run_loads_stays_lost_and_the_run_succeeds() -> None:
+    """As one that was deleted meanwhile: the next run finds that out, and follows the policy."""
+    first, mark = a_try(), numbers()
+    with mark.open(first.context) as window:
+        track(7)(window)
+        lose(first.asset_stores[NUMBERS], MARK)
+    with pytest.raises(DanglingReferenceError):
+        first.asset_stores[NUMBERS].get(MARK)
+
+
 @pytest.mark.parametrize("on_missing", ["fail", "recover"])
 def test_a_mark_that_is_lost_is_not_taken_for_one_that_never_was(on_missing: Any) -> None:
     second = a_run_after_one_that_loaded(until=None)

@@ -331,7 +331,7 @@ class WatermarkGapError(WatermarkError, AirflowFailException):
 
 
 class WatermarkConflictError(WatermarkError):
-    """Another run has moved the token since the window began. A retry begins at the new one."""
+    """Another run has moved the token, or the mark back, since the window began. A retry begins where it stands."""
 
 
 class BackfillError(WatermarkError, AirflowFailException):

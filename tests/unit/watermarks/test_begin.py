@@ -29,12 +29,14 @@ from airflow_resume.errors import (
     CursorTypeError,
     UnreadableRecordError,
     WatermarkChangedError,
+    WatermarkConflictError,
     WatermarkGapError,
     WatermarkLostError,
 )
 from airflow_resume.testing import TaskAttempt
 from airflow_resume.watermarks import Cursor, Outcome, Window
 from airflow_resume.watermarks.begin import decide_bounds
+from airflow_resume.watermarks.run import WindowRun
 
 # --- the decision ---------------------------------------------------------------------------------------------
 
@@ -183,6 +185,55 @@ def test_what_is_neither_a_mark_nor_a_value_stops_without_a_retry(typed: Any) ->
     assert marks(first)[MARK] == typed
 
 
+def after_write(attempt: TaskAttempt, value: Any) -> None:
+    """A person types a value as soon as the mark was written, once."""
+    store: Any = attempt.asset_stores[NUMBERS]
+    write = store.set
+
+    def write_and_type(key: str, written: Any) -> None:
+        write(key, written)
+        store.set = write
+        write(key, value)
+
+    store.set = write_and_type
+
+
+def test_a_value_typed_before_a_new_mark_is_read_back_is_where_the_run_begins() -> None:
+    first = a_try()
+    after_write(first, "-5")
+    assert bounds(load(first, numbers(Counter(10)))) == (-5, 10)
+    assert stands(first) == "10"
+
+
+def test_a_value_typed_before_a_commit_is_read_back_stays() -> None:
+    first, mark = a_try(), numbers(Counter(10))
+    window = mark.begin(first.context)
+    after_write(first, "-5")
+    assert mark.commit(first.context, window) is Outcome.FENCED
+    assert bounds(load(first.next_run(), mark)) == (-5, 10)
+
+
+def test_a_token_that_is_an_object_may_be_typed_as_well() -> None:
+    first = a_try()
+    mark = watermark(NUMBERS, initial={"upto": 0}, cursor=Cursor.token())
+    window = mark.begin(first.context)
+    first.asset_stores[NUMBERS].set(MARK, {"upto": 3})
+    window.advance({"upto": 9})
+    assert mark.commit(first.context, window) is Outcome.FENCED
+    again = mark.begin(first.next_run().context)
+    assert (again.start, again.is_reset) == ({"upto": 3}, True)
+
+
+def test_a_damaged_record_is_not_taken_for_a_token() -> None:
+    first = a_try()
+    mark = watermark(NUMBERS, initial={"upto": 0}, cursor=Cursor.token())
+    load(first, mark, lambda window: window.advance({"upto": 9}))
+    damaged = {name: value for name, value in marks(first)[MARK].items() if name != "v"}
+    first.asset_stores[NUMBERS].set(MARK, damaged)
+    with pytest.raises(UnreadableRecordError, match="not a record"):
+        mark.begin(first.next_run().context)
+
+
 # --- a mark of another cursor ---------------------------------------------------------------------------------
 
 
@@ -219,6 +270,16 @@ def test_a_migration_fences_what_is_under_way() -> None:
     assert old.commit(second.context, window) is Outcome.FENCED
 
 
+def test_nor_does_one_whose_values_the_run_does_not_understand_fail_it() -> None:
+    first, old = a_try(), numbers()
+    window = old.begin(first.context)
+    marks_of_text = watermark(NUMBERS, initial="a", cursor=Cursor.text(), migrate=lambda at: f"number {at}")
+    marks_of_text.begin(first.next_run().context)
+    window.observe(9)
+    assert old.commit(first.context, window) is Outcome.FENCED
+    assert stands(first) == "number 0"
+
+
 def test_a_window_begun_with_another_cursor_stops_a_retry() -> None:
     first = a_try()
     break_down(first, numbers())
@@ -250,6 +311,24 @@ def test_a_lost_mark_follows_the_policy(on_missing: Any, start: int) -> None:
         load(first.next_run(), numbers())
     assert isinstance(raised.value, AirflowFailException)
     assert load(first.next_run(), numbers(on_missing=on_missing), track()).start == start
+
+
+@pytest.mark.parametrize("on_missing", ["fail", "recover", "initial"])
+def test_a_mark_that_another_run_made_while_evidence_was_looked_for_is_used(
+    on_missing: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other run is faster: it has made the mark, moved it, and written its event."""
+    first = a_try()
+    other = a_try(world=first.world, run_id="other")
+    mark = numbers(on_missing=on_missing)
+
+    def overtaken(_: WindowRun[int]) -> None:
+        monkeypatch.undo()
+        load(other, mark, track(7))
+
+    monkeypatch.setattr(WindowRun, "_claim", overtaken)
+    window = mark.begin(first.context)
+    assert (window.start, stands(first)) == (7, "7")
 
 
 def test_a_mark_that_never_moved_is_not_lost() -> None:
@@ -309,12 +388,34 @@ def test_behind_a_gap_the_window_is_remembered_and_joined_when_the_gap_is_loaded
 
 
 def test_behind_a_gap_the_task_fails_without_a_retry_when_the_policy_says_so() -> None:
-    second, mark, window = with_a_gap("fail")
+    """A window that a person has named, and that begins behind the mark."""
+    attempt = a_try()
+    attempt.context["dag_run"].conf = {"watermark": {"watermark": {"from": 10, "to": 20, "commit": True}}}
+    mark = numbers(Counter(20), on_gap="fail")
+    window = mark.begin(attempt.context)
     with pytest.raises(WatermarkGapError, match="on_gap='hold'") as raised:
-        mark.commit(second.context, window)
+        mark.commit(attempt.context, window)
     assert isinstance(raised.value, AirflowFailException)
+    assert stands(attempt) == "0"
+    assert attempt.task_store.values[WINDOW]["state"] == "pending"
+
+
+def test_when_another_run_has_written_the_mark_back_a_retry_begins_there() -> None:
+    """The window began at the mark, so that what is missing before it is not of its own choice."""
+    second, mark, window = with_a_gap("fail")
+    with pytest.raises(WatermarkConflictError, match="retry begins at the mark") as raised:
+        mark.commit(second.context, window)
+    assert not isinstance(raised.value, AirflowFailException)
     assert stands(second) == "4"
-    assert second.task_store.values[WINDOW]["state"] == "pending"
+    assert bounds(load(second.retry(), mark)) == (4, 20)
+    assert stands(second) == "20"
+
+
+def test_a_staged_window_behind_a_mark_that_was_written_back_fails_without_a_retry() -> None:
+    """Another task has loaded it, so a retry of the commit would find the same."""
+    second, mark, window = with_a_gap("fail")
+    with pytest.raises(WatermarkGapError):
+        mark.commit(second.context, window.stage())
 
 
 def test_a_gap_is_jumped_when_the_policy_says_so(caplog: pytest.LogCaptureFixture) -> None:
@@ -353,7 +454,7 @@ def test_a_run_makes_eight_calls_of_the_stores_and_an_idle_one_two() -> None:
     first, clock = a_try(), Counter(10)
     mark = numbers(clock)
     load(first, mark)
-    assert calls(first) == ["T get", "A get", "T set", "A set", "A get", "T set", *COMMIT]
+    assert calls(first) == ["T get", "A get", "T set", "A get", "A set", "A get", "T set", *COMMIT]
     clock.number = 20
     second = first.next_run()
     window = mark.begin(second.context)

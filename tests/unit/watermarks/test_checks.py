@@ -175,6 +175,18 @@ def test_a_trigger_notices_that_the_mark_was_set() -> None:
     asyncio.run(run())
 
 
+def test_a_trigger_takes_up_a_typed_token_that_is_an_object() -> None:
+    async def run() -> None:
+        store = AsyncDict()
+        mark = AsyncWatermark[Any](store, initial={"upto": 0}, cursor=Cursor.token())
+        assert await mark.advance({"upto": 5}) is Outcome.ADVANCED
+        store.values[KEY] = {"upto": 2}
+        assert await mark.advance({"upto": 7}) is Outcome.FENCED
+        assert await mark.at() == {"upto": 2}
+
+    asyncio.run(run())
+
+
 def test_a_mark_that_a_trigger_cannot_use_is_named() -> None:
     async def run(value: Any, **options: Any) -> Any:
         store = AsyncDict()

@@ -112,8 +112,9 @@ class Offset(PagedSource[T]):
     `fetch(offset, limit)` returns up to `limit` items, or a `Page(items, total=...)` where the API says how many there
     are in all. It may be a coroutine function, for `async for`. With a total the loop ends there, and short pages
     before it are fine; without one it ends at a page with less than `limit` items, so `limit` must be one that the API
-    really gives. An empty page always ends it. An element is a `Page` whose `next` is the next offset. A position is
-    that offset, `{"offset": ...}`, with `"end": true` behind the last page; `limit` may change between attempts.
+    really gives. An empty page always ends it, but is asked for once more before the total. An element is a `Page`
+    whose `next` is the next offset. A position is that offset, `{"offset": ...}`, with `"end": true` behind the last
+    page; `limit` may change between attempts.
 
     >>> letters = "abcde"
     >>> source = Offset(lambda offset, limit: list(letters[offset : offset + limit]), limit=2)
@@ -157,6 +158,8 @@ class Offset(PagedSource[T]):
         while not place.get("end"):
             call = f"fetch({offset}, {self._limit})"
             page = as_page((yield Ask((offset, self._limit))), call)
+            if len(page.items) == 0 and _is_more(page, offset):  # it contradicts itself, so it is asked once more
+                page = as_page((yield Ask((offset, self._limit))), call)
             if len(page.items) == 0:
                 return
             self._refuse_too_long(page, call)

@@ -2,7 +2,8 @@
 
 Theory of operation. The asset's store takes writes from any attempt of any task, and has no compare-and-set. So a write
 is read back, and merged again when somebody else won; and each record bears an epoch, so that a run which began before
-the mark was set anew cannot move it. A bare value, as a person types it in Airflow's UI, is a mark set anew.
+the mark was set anew cannot move it. A bare value, as a person types it in Airflow's UI, is a mark set anew, wherever
+it is read.
 """
 
 from __future__ import annotations
@@ -37,6 +38,8 @@ T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 MAX_MERGES = 3
+_OF_RECORDS = frozenset({"v", "key", "epoch"})
+"""Whichever of these an object has, it is or was a record."""
 
 
 class Marks(Generic[T]):
@@ -66,33 +69,21 @@ class Marks(Generic[T]):
             WatermarkLostError: there was a mark, and it is missing.
             WatermarkChangedError: it is one of another cursor.
             UnreadableRecordError: it is not to be understood.
+            WatermarkError: others kept writing it.
         """
-        stored, lost = self._stored_or_lost()
-        if isinstance(stored, dict):
-            return self._of_this_cursor(self._slot.decode(stored), before_write)
-        before_write()
-        if stored is None:
-            made = self._first(last_journaled, lost)
-        else:
-            made = self._codec.made(self._codec.typed(stored), pending="rewind")
-            log.warning("The mark %r was set to %r by hand; loading from there", self.key, stored)
-        self._slot.write(made)
-        found = self._slot.read()  # of two runs that are first, one has written last
-        if found is None:
-            raise WatermarkError(f"{self.key!r} was deleted while it was made")
-        return found
-
-    def _stored_or_lost(self) -> tuple[JsonValue, DanglingReferenceError | None]:
-        """What is there; a reference to a value that a state backend has lost is none, and shows that there was one."""
-        try:
-            return self.store.get(self.key), None
-        except DanglingReferenceError as error:
-            return None, error
+        for _ in range(MAX_MERGES):
+            stored, _ = self._look()
+            if self._codec.is_record(stored) and self._is_of_this_cursor(record := self._slot.decode(stored)):
+                return record  # of two runs that are first, one has written last
+            before_write()
+            made = self._first(last_journaled) if stored is None else self._anew(stored)
+            if made is not None:
+                self._slot.write(made)
+        raise WatermarkError(f"Others kept writing {self.key!r} while a window began.", "A retry begins anew.")
 
     def is_pending(self, epoch: str) -> bool:
         """Whether the mark is of this epoch, and nothing was loaded from it yet."""
-        stored = self.store.get(self.key)
-        record = self._slot.decode(stored) if isinstance(stored, dict) else None
+        record = self._record()
         return record is not None and record.epoch == epoch and record.pending is not None
 
     def set(self, at: T, *, pending: Pending) -> MarkRecord:
@@ -108,11 +99,11 @@ class Marks(Generic[T]):
             WatermarkError: others kept writing it.
         """
         for _ in range(MAX_MERGES):
-            stored = self.store.get(self.key)
-            # A bare value was typed by a person while the window was loaded.
-            record = self._slot.decode(stored) if isinstance(stored, dict) else None
+            record = self._record()
+            # One that was made anew may be of another cursor.
+            is_the_same = record is not None and record.epoch == loaded.epoch
             outcome, mark = decide_commit(
-                None if record is None else self._codec.parsed(record),
+                self._codec.parsed(record) if record is not None and is_the_same else None,
                 loaded,
                 ordered=self._cursor.is_ordered,
                 on_gap=self._options.on_gap,
@@ -121,14 +112,22 @@ class Marks(Generic[T]):
                 return outcome, record
             written = self._codec.moved(record, mark, attempt)
             self._slot.write(written)
-            if self._slot.read() == written:
+            if self._record() == written:
                 return outcome, written
         raise WatermarkError(f"Other runs kept writing {self.key!r}.", "A retry loads the window again.")
 
     # --- making -----------------------------------------------------------------------------------------------
 
-    def _first(self, last_journaled: Callable[[], JsonValue], lost: DanglingReferenceError | None) -> MarkRecord:
+    def _first(self, last_journaled: Callable[[], JsonValue]) -> MarkRecord | None:
+        """A mark where there is none; None where there is one by now.
+
+        What the events say is held against a look that comes after them. A run makes the record first and writes its
+        event last: one that was missing before may have been made since, by the run whose event this is.
+        """
         stood = None if self._options.on_missing == "initial" else last_journaled()
+        stored, lost = self._look()
+        if stored is not None:
+            return None
         if stood is None and (lost is None or self._options.on_missing == "initial"):
             return self._codec.made(self._options.first(), pending="initial")
         if stood is None:
@@ -147,11 +146,15 @@ class Marks(Generic[T]):
         log.warning("The mark %r was missing; going on at %r, where the asset's events say it stood", self.key, stood)
         return self._codec.made(self._cursor.parse(stood, what="the journal's mark"), pending=None)
 
-    # --- reading ----------------------------------------------------------------------------------------------
+    def _anew(self, stored: JsonValue) -> MarkRecord:
+        """A mark in place of a value that a person typed, or of a mark of another cursor."""
+        if self._codec.is_record(stored):
+            return self._migrated(self._slot.decode(stored))
+        made = self._codec.made(self._codec.typed(stored), pending="rewind")
+        log.warning("The mark %r was set to %r by hand; loading from there", self.key, stored)
+        return made
 
-    def _of_this_cursor(self, record: MarkRecord, before_write: Callable[[], None]) -> MarkRecord:
-        if record.type == self._cursor.type and record.definition in ({}, self._cursor.definition()):
-            return record
+    def _migrated(self, record: MarkRecord) -> MarkRecord:
         if self._options.migrate is None:
             raise WatermarkChangedError(
                 f"{self.key!r} is a mark of {record.definition or record.type!r}, and this watermark is one of"
@@ -160,13 +163,25 @@ class Marks(Generic[T]):
                 " another name, or type the new value under the key in Airflow's UI.",
             )
         at = self._cursor.parse(self._options.migrate(record.at), what="what migrate() returned")
-        before_write()
         log.warning("The mark %r was migrated from %r to %r", self.key, record.at, self._cursor.dump(at))
-        migrated = self._codec.made(at, pending=None).model_copy(
-            update={"rev": record.rev + 1, "history": record.history}
-        )
-        self._slot.write(migrated)
-        return migrated
+        return self._codec.made(at, pending=None).model_copy(update={"rev": record.rev + 1, "history": record.history})
+
+    # --- reading ----------------------------------------------------------------------------------------------
+
+    def _look(self) -> tuple[JsonValue, DanglingReferenceError | None]:
+        """What is there; a reference to a value that a state backend has lost is none, and shows that there was one."""
+        try:
+            return self.store.get(self.key), None
+        except DanglingReferenceError as error:
+            return None, error
+
+    def _record(self) -> MarkRecord | None:
+        """The mark; None where it is missing or lost, or a person has typed a value in its place."""
+        stored, _ = self._look()
+        return self._slot.decode(stored) if self._codec.is_record(stored) else None
+
+    def _is_of_this_cursor(self, record: MarkRecord) -> bool:
+        return record.type == self._cursor.type and record.definition in ({}, self._cursor.definition())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -176,6 +191,10 @@ class MarkCodec(Generic[T]):
     key: str
     cursor: CursorType[T]
     history: int = 10
+
+    def is_record(self, stored: JsonValue) -> bool:
+        """Whether it is meant to be a record, and not a value that a person typed; a token may be an object as well."""
+        return isinstance(stored, dict) and (self.cursor.is_ordered or not _OF_RECORDS.isdisjoint(stored))
 
     def typed(self, value: JsonValue) -> T:
         """A bare value that a person put in place of the record.

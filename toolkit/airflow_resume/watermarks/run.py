@@ -194,6 +194,7 @@ class WindowRun(Generic[T]):
         token = self._token(window, reached)
         outcome, mark = self._commit(window.record, token)
         self._count(window, outcome)
+        self._raise_if_failed(token, outcome, mark, can_begin_anew=token.origin == "mark")
         self._close(window.record, token, outcome, mark)
         return outcome
 
@@ -214,6 +215,7 @@ class WindowRun(Generic[T]):
             claim=self._attempt.claim(utc_now()),
         )
         outcome, mark = self._commit(record, token)
+        self._raise_if_failed(token, outcome, mark, can_begin_anew=False)  # another task has loaded it
         self._close(record, token, outcome, mark)
         return outcome
 
@@ -236,18 +238,26 @@ class WindowRun(Generic[T]):
 
     def _close(self, record: WindowRecord, token: StageToken, outcome: Outcome, mark: MarkRecord | None) -> None:
         """Write down what became of the window, for the next attempt, for consumers, and for a person."""
-        self._raise_if_failed(token, outcome, mark)
         self._slot.write(record.model_copy(update={"state": WindowState.COMMITTED, "done": None}))
         level = logging.INFO if outcome in _EXPECTED else logging.WARNING
         log.log(level, "Window %s of %r: %s", _bounds(token), self._mark_key, _EXPLAINED[outcome])
         if outcome is not Outcome.FENCED:
             self._journal(token, outcome, mark, origin=record.origin)
 
-    def _raise_if_failed(self, token: StageToken, outcome: Outcome, mark: MarkRecord | None) -> None:
+    def _raise_if_failed(
+        self, token: StageToken, outcome: Outcome, mark: MarkRecord | None, *, can_begin_anew: bool
+    ) -> None:
         if outcome is Outcome.CONFLICT:
             self._slot.delete()  # a retry begins anew, at the token that won
             raise WatermarkConflictError(
                 f"Another run has moved {self._mark_key!r} since this window began.", "A retry begins at the new token."
+            )
+        if outcome is Outcome.REFUSED and can_begin_anew:
+            self._slot.delete()
+            raise WatermarkConflictError(
+                f"This window began at {token.start!r}, where the mark {self._mark_key!r} stood, and it stands at"
+                f" {mark and mark.at!r} now: another run has written over it.",
+                "A retry begins at the mark as it stands then.",
             )
         if outcome is Outcome.REFUSED:
             raise WatermarkGapError(
@@ -304,7 +314,7 @@ class WindowRun(Generic[T]):
             return
         token = self._token(window, stop)
         outcome, mark = self._commit(record, token)
-        self._raise_if_failed(token, outcome, mark)
+        self._raise_if_failed(token, outcome, mark, can_begin_anew=token.origin == "mark")
         log.info("Slice up to %s of %r: %s", token.new, self._mark_key, _EXPLAINED[outcome])
         window.record = record.model_copy(update={"done": token.new})
         self._slot.write(window.record)

@@ -79,7 +79,7 @@ class AsyncWatermark(Generic[T]):
             UnreadableRecordError, WatermarkChangedError: the mark cannot be used.
         """
         stored = await self._get()
-        if isinstance(stored, dict):
+        if self._codec.is_record(stored):
             record = self._decoded(stored)
         else:  # missing, or a bare value that a person typed
             is_new = stored is None
@@ -100,7 +100,7 @@ class AsyncWatermark(Generic[T]):
         if self._known is None:
             await self.at()
         known, found = self._known, await self._get()
-        if known is None or not isinstance(found, dict):
+        if known is None or not self._codec.is_record(found):
             return Outcome.FENCED
         stored = self._decoded(found)
         # A trigger watches alone and sees all that comes, so there is never a gap before it.
