@@ -41,9 +41,8 @@ def run(jobs: Any, attempt: TaskAttempt, policy: ResumePolicy = POLICY) -> Any:
     return run_job(jobs, policy=policy, context=attempt.context)
 
 
-def record_of(attempt: TaskAttempt) -> dict[str, Any]:
-    record: dict[str, Any] = attempt.task_store.get("resume.job.job")
-    return record
+def record_of(attempt: TaskAttempt) -> Any:
+    return attempt.task_store.get("resume.job.job")
 
 
 class JobsByJson(FakeJobs):

@@ -91,9 +91,8 @@ def trained(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     return Trained(request.param)
 
 
-def record_of(attempt: TaskAttempt) -> dict[str, Any]:
-    record: dict[str, Any] = attempt.task_store.get("resume.job.job")
-    return record
+def record_of(attempt: TaskAttempt) -> Any:
+    return attempt.task_store.get("resume.job.job")
 
 
 def comes_back(trained: Trained, attempt: TaskAttempt) -> tuple[Any, int]:
