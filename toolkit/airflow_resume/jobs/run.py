@@ -521,6 +521,8 @@ class JobRun:
             raise self._watch.wait_error
         if step is Step.FAIL_STOPPED and self._slot.record is None:
             raise TaskStoppedError
+        if step is Step.FAIL_STOPPED and self._slot.known.phase is Phase.INTENT:
+            log.error("The task was ended, and a job with token %s may exist and live on", self._slot.known.token)
         raise failure(
             step, self._slot.known, name=self._slot.name, earlier_try=self._slot.earlier_try
         ) from self._watch.wait_error
