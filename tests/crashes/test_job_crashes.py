@@ -14,7 +14,7 @@ from airflow.sdk.exceptions import AirflowRescheduleException, TaskDeferred
 from job_hooks import LookUpHooks, equipped
 
 from airflow_resume import PollPolicy, ResumePolicy, run_job
-from airflow_resume.errors import JobError, LostSubmissionError, ResumeError
+from airflow_resume.errors import JobError, LostSubmissionError, ResumeError, TaskStoppedError
 from airflow_resume.testing import CrashWorld, FakeJobs, TaskAttempt, World, explore_crashes, task_context
 from airflow_resume.testing.oracles import each_effect_exactly_once, same_result
 from airflow_resume.testing.outcome import Outcome
@@ -278,3 +278,128 @@ def test_a_person_who_clears_the_running_task_at_any_moment_has_never_two_jobs_a
         assert result == {"job": f"job-{len(jobs.jobs) - 1}"}, kill.trace
         assert jobs.most_alive == 1, kill.trace
         assert calls(jobs, "cancel") <= 1, kill.trace
+
+
+# --- a later attempt, killed at every moment ------------------------------------------------------------------
+
+LONG = ["RUNNING"] * 6 + ["SUCCEEDED"]
+IMPATIENT = ResumePolicy(poll=PollPolicy(interval=timedelta(0), max_interval=timedelta(0), timeout=timedelta(0)))
+
+
+def tried(jobs: FakeJobs, attempt: TaskAttempt, policy: ResumePolicy = POLICY) -> Any:
+    """What it returned or raised."""
+    try:
+        return run_job(jobs, policy=policy, context=attempt.context)
+    except (ResumeError, AirflowRescheduleException, TimeoutError) as error:
+        return error
+
+
+def after_a_time_out(jobs: FakeJobs) -> TaskAttempt:
+    """Its job is active."""
+    first = task_context(retries=9)
+    tried(jobs, first, IMPATIENT)
+    return first.retry()
+
+
+def after_a_clear(jobs: FakeJobs) -> TaskAttempt:
+    """The job on record is active, and not wanted any more."""
+    first = task_context(retries=9)
+    tried(jobs, first, IMPATIENT)
+    return first.clear()
+
+
+def after_a_lost_reply(jobs: FakeJobs) -> TaskAttempt:
+    """There is a job, and only the job system knows."""
+    first = task_context(retries=9)
+    jobs.fail_next("submit", TimeoutError(), applied=True)
+    tried(jobs, first)
+    return first.retry()
+
+
+def after_a_request_that_never_came_through(jobs: FakeJobs) -> TaskAttempt:
+    """There is no job, and only the job system knows."""
+    first = task_context(retries=9)
+    jobs.fail_next("submit", TimeoutError())
+    tried(jobs, first)
+    return first.retry()
+
+
+def after_a_failed_job(jobs: FakeJobs) -> TaskAttempt:
+    """The next one is due."""
+    jobs.scripts = [["RUNNING", "FAILED"], LONG]
+    first = task_context(retries=9)
+    tried(jobs, first)
+    return first.retry()
+
+
+BEFORE = [
+    after_a_time_out,
+    after_a_clear,
+    after_a_lost_reply,
+    after_a_request_that_never_came_through,
+    after_a_failed_job,
+]
+
+
+def marked(attempt: TaskAttempt) -> TaskAttempt:
+    attempt.mark("failed")
+    return attempt
+
+
+def left_by_its_worker(attempt: TaskAttempt) -> TaskAttempt:
+    return attempt
+
+
+def replaced(attempt: TaskAttempt) -> TaskAttempt:
+    return attempt.supersede()
+
+
+def cleared(attempt: TaskAttempt) -> TaskAttempt:
+    return attempt.clear(while_running=True)
+
+
+def following(happened: Any, attempt: TaskAttempt, successor: TaskAttempt, ending: Any) -> TaskAttempt:
+    """The attempt that comes next."""
+    if happened in {replaced, cleared}:
+        return successor
+    if happened is marked:  # a person clears it later on
+        return attempt.clear()
+    return attempt.reschedule() if isinstance(ending, AirflowRescheduleException) else attempt.retry()
+
+
+def _noted(successors: list[TaskAttempt], happens: Callable[[TaskAttempt], TaskAttempt], attempt: TaskAttempt) -> None:
+    successors.append(happens(attempt))
+
+
+@pytest.mark.parametrize("happens", [marked, left_by_its_worker, replaced, cleared])
+@pytest.mark.parametrize("before", BEFORE)
+def test_a_later_attempt_that_is_killed_at_any_moment_has_never_two_jobs_alive_and_loses_none(
+    before: Callable[[FakeJobs], TaskAttempt],
+    happens: Callable[[TaskAttempt], TaskAttempt],
+) -> None:
+    moment, passed = 0, 1
+    while passed > moment:
+        moment += 1
+        jobs = FakeJobs(scripts=[LONG])
+        attempt = before(jobs)
+        successors: list[TaskAttempt] = []
+        kill = KillAt(moment, partial(_noted, successors, happens), attempt=attempt)
+        jobs.observer = jobs.read_observer = attempt.task_store.observer = kill
+        ending = tried(jobs, attempt)
+        jobs.observer = jobs.read_observer = attempt.task_store.observer = None
+        passed = kill.passed
+        assert jobs.most_alive <= 1, kill.trace
+        if not successors:
+            break
+        submitted = len(jobs.jobs)
+        if happens is left_by_its_worker and isinstance(ending, AirflowRescheduleException):
+            assert calls(jobs, "cancel") <= (before is after_a_clear), kill.trace
+        if happens is marked and isinstance(ending, TaskStoppedError):
+            assert not any(job.state == "RUNNING" for job in jobs.jobs), kill.trace
+        with following(happens, attempt, successors[0], ending) as last:
+            assert tried(jobs, last) == {"job": f"job-{len(jobs.jobs) - 1}"}, kill.trace
+        assert jobs.most_alive == 1, kill.trace
+        assert jobs.alive() == [], kill.trace
+        assert len(jobs.jobs) - submitted <= 1, kill.trace
+        assert calls(jobs, "cancel") <= len(jobs.jobs), kill.trace
+    assert moment > MOMENTS_OF_A_WAIT

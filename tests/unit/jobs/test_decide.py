@@ -204,6 +204,32 @@ TABLE = {
         DEFAULT,
         Step.FAIL_STOPPED,
     ),
+    "stopped, intent, can look up and cancel": (
+        replace(INTENT, can_find=True, can_cancel=True, stopped=True),
+        DEFAULT,
+        Step.LOOK_UP,
+    ),
+    "stopped, intent, found": (
+        replace(INTENT, can_find=True, can_cancel=True, lookup=Lookup.FOUND, stopped=True),
+        DEFAULT,
+        Step.ADOPT,
+    ),
+    "stopped, intent, not found at once": (
+        replace(INTENT, can_find=True, can_cancel=True, lookup=Lookup.UNSETTLED, stopped=True),
+        DEFAULT,
+        Step.FAIL_STOPPED,
+    ),
+    "stopped, intent, cannot cancel": (replace(INTENT, can_find=True, stopped=True), DEFAULT, Step.FAIL_STOPPED),
+    "intent, not found at once": (
+        replace(INTENT, can_find=True, lookup=Lookup.UNSETTLED),
+        DEFAULT,
+        Step.LOOK_UP,
+    ),
+    "leaving, not found at once": (
+        replace(INTENT, can_find=True, lookup=Lookup.UNSETTLED, leaving=True),
+        DEFAULT,
+        Step.GIVE_BACK,
+    ),
     "stopped, claimed": (replace(FRESH, stopped=True), DEFAULT, Step.FAIL_STOPPED),
     # The worker goes, and the task comes back in the same try.
     "leaving before anything": (Facts(leaving=True), DEFAULT, Step.GIVE_BACK),
@@ -298,8 +324,8 @@ def test_an_attempt_that_leaves_begins_nothing() -> None:
 def test_a_task_that_is_stopped_submits_nothing_and_fetches_nothing() -> None:
     for facts in every_fact():
         step = decide(replace(facts, stopped=True), DEFAULT)
-        found = facts.phase is Phase.INTENT and facts.lookup is Lookup.FOUND and facts.can_cancel
-        assert step in ({Step.ADOPT} if found else {Step.CANCEL, Step.FAIL_STOPPED}), facts
+        assert step in {Step.LOOK_UP, Step.ADOPT, Step.CANCEL, Step.FAIL_STOPPED}, facts
+        assert step is not Step.LOOK_UP or facts.lookup is Lookup.NOT_ASKED, facts
 
 
 def test_an_attempt_that_knows_that_it_was_replaced_does_nothing_more() -> None:

@@ -6,7 +6,7 @@ import json
 from datetime import datetime, timezone
 from decimal import Decimal
 from enum import Enum, IntEnum, IntFlag
-from typing import Any, cast
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -41,8 +41,8 @@ def run(jobs: Any, attempt: TaskAttempt, policy: ResumePolicy = POLICY) -> Any:
     return run_job(jobs, policy=policy, context=attempt.context)
 
 
-def record_of(attempt: TaskAttempt) -> dict[str, Any]:
-    return cast("dict[str, Any]", attempt.task_store.get("resume.job.job"))
+def record_of(attempt: TaskAttempt) -> Any:
+    return attempt.task_store.get("resume.job.job")
 
 
 class JobsByJson(FakeJobs):

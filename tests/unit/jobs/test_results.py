@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
 from decimal import Decimal
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from airflow.sdk import BaseOperator
@@ -36,8 +36,8 @@ def run(jobs: Any, attempt: TaskAttempt, policy: ResumePolicy = POLICY) -> Any:
     return run_job(jobs, policy=policy, context=attempt.context)
 
 
-def record_of(attempt: TaskAttempt) -> dict[str, Any]:
-    return cast("dict[str, Any]", attempt.task_store.get("resume.job.job"))
+def record_of(attempt: TaskAttempt) -> Any:
+    return attempt.task_store.get("resume.job.job")
 
 
 def calls(jobs: FakeJobs, name: str) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from airflow.sdk import BaseOperator
@@ -91,8 +91,8 @@ def trained(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     return Trained(request.param)
 
 
-def record_of(attempt: TaskAttempt) -> dict[str, Any]:
-    return cast("dict[str, Any]", attempt.task_store.get("resume.job.job"))
+def record_of(attempt: TaskAttempt) -> Any:
+    return attempt.task_store.get("resume.job.job")
 
 
 def comes_back(trained: Trained, attempt: TaskAttempt) -> tuple[Any, int]:

@@ -50,6 +50,8 @@ class Lookup(Enum):
     NOT_ASKED = "not asked"
     FOUND = "found"
     MISSING = "missing"
+    UNSETTLED = "unsettled"
+    """Nothing yet, and the attempt had no time to ask for long enough."""
 
 
 class Stray(Enum):
@@ -194,9 +196,9 @@ def _next(facts: Facts, policy: ResumePolicy) -> Step:
 
 
 def _stopped(facts: Facts) -> Step:
-    """Nothing may be submitted any more, and what was submitted or found a moment ago must not be left behind."""
-    if facts.phase is Phase.INTENT and facts.lookup is Lookup.FOUND and facts.can_cancel:
-        return Step.ADOPT
+    """Nothing may be submitted any more, and what was submitted a moment ago must not be left behind."""
+    if facts.phase is Phase.INTENT and not facts.fresh and facts.can_find and facts.can_cancel:
+        return {Lookup.NOT_ASKED: Step.LOOK_UP, Lookup.FOUND: Step.ADOPT}.get(facts.lookup, Step.FAIL_STOPPED)
     lives = facts.phase is Phase.SUBMITTED and (facts.status is None or not facts.status.is_terminal)
     return Step.CANCEL if lives and facts.can_cancel and not facts.cancelled else Step.FAIL_STOPPED
 
@@ -243,7 +245,7 @@ def _after_intent(facts: Facts, policy: ResumePolicy) -> Step:
     if facts.can_find:
         # A job that is found is dealt with as a known one; one that is missing and unwanted needs no second life.
         missing = Step.SUBMIT if is_unwanted(facts, policy) else Step.SUBMIT_AGAIN
-        return {Lookup.NOT_ASKED: Step.LOOK_UP, Lookup.FOUND: Step.ADOPT, Lookup.MISSING: missing}[facts.lookup]
+        return {Lookup.FOUND: Step.ADOPT, Lookup.MISSING: missing}.get(facts.lookup, Step.LOOK_UP)
     if facts.is_idempotent:
         return Step.SUBMIT_AGAIN
     return Step.FAIL_LOST if policy.on_lost_submission == "fail" else Step.SUBMIT

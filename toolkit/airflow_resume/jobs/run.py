@@ -532,8 +532,10 @@ class JobRun:
             self._slot.save(phase=Phase.TERMINAL)
         if step is Step.FAIL_JOB and self._watch.wait_error is not None:
             raise self._watch.wait_error
-        if step is Step.FAIL_STOPPED and (self._slot.record is None or self._slot.known.id is None):
-            raise TaskStoppedError("The task was ended from outside, and submits no job any more.")
+        if step is Step.FAIL_STOPPED and self._slot.record is None:
+            raise TaskStoppedError
+        if step is Step.FAIL_STOPPED and self._slot.known.phase is Phase.INTENT:
+            log.error("The task was ended, and a job with token %s may exist and live on", self._slot.known.token)
         raise failure(
             step, self._slot.known, name=self._slot.name, earlier_try=self._slot.earlier_try
         ) from self._watch.wait_error

@@ -80,8 +80,8 @@ class JobWatch:
         self.found_token = token
         if self.found is not None:
             self.lookup = Lookup.FOUND
-        elif not self._leaving():  # then it was not asked for long enough
-            self.lookup = Lookup.MISSING
+        else:
+            self.lookup = Lookup.UNSETTLED if self._leaving() else Lookup.MISSING
 
     def look_for_strays(self, *, deployment_is_known: bool, again: bool) -> None:
         """Look for live jobs of the slot that the record does not tell of.
