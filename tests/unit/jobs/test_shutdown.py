@@ -186,17 +186,24 @@ def test_a_job_that_is_not_wanted_is_cancelled_once_and_its_end_waited_for_by_wh
     assert (trained.calls("cancel"), trained.jobs.most_alive) == (1, 1)
 
 
-def test_before_anything_is_written_nobody_can_say_why_and_the_attempt_goes_on(trained: Trained) -> None:
+def test_before_anything_is_written_nobody_can_say_why_and_the_attempt_goes_on(
+    trained: Trained, caplog: pytest.LogCaptureFixture
+) -> None:
     """Then it may as well be an old attempt that was replaced."""
     attempt = task_context()
-    trained.jobs.can_find_by_slot = False
+    killed: list[str] = []
 
-    def killed(when: str, call: str) -> None:
-        if (when, call) == ("before", "get resume.job.job"):
+    def at(when: str, call: str) -> None:
+        if (when, call) == ("before", "get resume.job.job") and not killed:
+            killed.append(call)
             trained.kill(attempt)
 
-    attempt.task_store.observer = killed
-    assert trained.run(attempt) == {"job": "job-0"}
+    attempt.task_store.observer = at
+    with caplog.at_level("INFO"):
+        assert trained.run(attempt) == {"job": "job-0"}
+    assert killed
+    assert "give the slot back" not in caplog.text
+    assert (trained.calls("submit"), trained.calls("cancel")) == (1, 0)
 
 
 def test_with_retries_0_no_try_is_needed(trained: Trained) -> None:
