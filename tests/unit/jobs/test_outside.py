@@ -58,14 +58,20 @@ def one_alive(outcome: Outcome[CrashWorld]) -> None:
     assert outcome.world.jobs.most_alive_in_a_life <= 1, "two jobs alive"
 
 
-@pytest.mark.parametrize("script", [[LONG], [["FAILED"], LONG]], ids=["", "after a failure"])
-@pytest.mark.parametrize("options", [{"can_find_by_slot": True}, {}], ids=["by slot", "by token"])
+# By token alone a later generation cannot be found, which is named in docs/jobs.md.
+@pytest.mark.parametrize(
+    ("options", "script"),
+    [
+        ({"can_find_by_slot": True}, [LONG]),
+        ({"can_find_by_slot": True}, [["FAILED"], LONG]),
+        ({}, [LONG]),
+    ],
+    ids=["by slot", "by slot, after a failure", "by token"],
+)
 def test_a_record_that_is_lost_and_whatever_else_happens_leaves_one_job(
     options: dict[str, Any], script: list[list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AIRFLOW__AIRFLOW_RESUME__DEPLOYMENT", "production")
-    if not options and len(script) > 1:
-        pytest.skip("named in docs/jobs.md: the first token of the run is not that of a later generation")
 
     def attempt(world: CrashWorld) -> Any:
         with task_context(world=world.airflow, retries=100):
