@@ -295,7 +295,7 @@ _HOOKS = (
 
 def _add_link(cls: type) -> None:
     """Where the class has a `job_url`, put the link to it beside those that it has."""
-    links = inspect.getattr_static(cls, "operator_extra_links", ())
+    links: Any = inspect.getattr_static(cls, "operator_extra_links", ())
     has_it = isinstance(links, Collection) and any(isinstance(link, JobLink) for link in links)
     if not hasattr(cls, "job_url") or has_it or hasattr(links, "has_job_link"):
         return
@@ -410,7 +410,8 @@ class OperatorJobs:
             return JobStatus.ACTIVE
         if self._operator.is_job_succeeded(status):
             return JobStatus.SUCCEEDED
-        own = self._operator.classify_job_status(status) if hasattr(self._operator, "classify_job_status") else None
+        classify = getattr(self._operator, "classify_job_status", None)
+        own = None if classify is None else classify(status)
         return _classify_end(status) if own is None else checked_status(own, where=f"classify_job_status({status!r})")
 
 
