@@ -7,7 +7,7 @@ nothing here shadows a hook of the operator: a default is filled in only where t
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -296,23 +296,23 @@ _HOOKS = (
 def _add_link(cls: type) -> None:
     """Where the class has a `job_url`, put the link to it beside those that it has."""
     links: Any = inspect.getattr_static(cls, "operator_extra_links", ())
-    has_it = isinstance(links, Collection) and any(isinstance(link, JobLink) for link in links)
-    if not hasattr(cls, "job_url") or has_it or hasattr(links, "has_job_link"):
+    if not hasattr(cls, "job_url") or hasattr(links, "has_job_link"):
         return
     if not hasattr(links, "__get__"):  # a tuple, a list, a set, or None
-        cls.operator_extra_links = (*(links or ()), JobLink())  # type: ignore[attr-defined]
+        if not any(isinstance(link, JobLink) for link in links or ()):
+            cls.operator_extra_links = (*(links or ()), JobLink())  # type: ignore[attr-defined]
         return
 
     class LinksAndJob(property):
         has_job_link = True
 
+    own_links, setter = links.__get__, getattr(links, "fset", None)
+
     def with_job(self: Any) -> tuple[Any, ...]:
-        own = tuple(
-            links.__get__(self, type(self)) or ()
-        )  # the property may have asked that of a base, which has the link
+        own = tuple(own_links(self, type(self)) or ())  # it may have asked a base, which has the link
         return own if any(isinstance(link, JobLink) for link in own) else (*own, JobLink())
 
-    cls.operator_extra_links = LinksAndJob(with_job, getattr(links, "fset", None))  # type: ignore[attr-defined]
+    cls.operator_extra_links = LinksAndJob(with_job, setter)  # type: ignore[attr-defined]
 
 
 def _under_the_policy(on_kill: Callable[[Any], None]) -> Callable[[Any], None]:
