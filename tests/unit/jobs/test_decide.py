@@ -17,6 +17,8 @@ ENDED = Facts(phase=Phase.TERMINAL, has_id=True)
 OLD = replace(KNOWN, cleared=True)
 FRESH = Facts(phase=Phase.INTENT, fresh=True)
 SEARCHED = replace(FRESH, can_find_strays=True)
+MISSED = replace(INTENT, can_find=True, can_find_strays=True, lookup=Lookup.MISSING)
+LOST = replace(INTENT, can_find=True, can_find_strays=True, lost=True)
 
 TABLE = {
     "first job": (Facts(), DEFAULT, Step.SUBMIT),
@@ -62,6 +64,17 @@ TABLE = {
     "intent, neither": (INTENT, DEFAULT, Step.FAIL_LOST),
     "intent, neither, a second job accepted": (INTENT, ResumePolicy(on_lost_submission="resubmit"), Step.SUBMIT),
     "intent, neither, unwanted": (replace(INTENT, cleared=True), DEFAULT, Step.FAIL_LOST),
+    "intent, missing, can search": (MISSED, DEFAULT, Step.LOOK_FOR_STRAYS),
+    "intent, missing, none alive": (replace(MISSED, stray=Stray.NONE), DEFAULT, Step.SUBMIT_AGAIN),
+    "intent, missing, ours alive": (replace(MISSED, stray=Stray.OURS), DEFAULT, Step.ADOPT_STRAY),
+    "intent, missing, somebody's alive": (replace(MISSED, stray=Stray.SOMEBODYS), DEFAULT, Step.FAIL_STRAY),
+    "intent, missing, and there after all": (replace(MISSED, stray=Stray.THIS_TOKENS), DEFAULT, Step.ADOPT),
+    "intent, missing, and ended after all": (replace(MISSED, stray=Stray.ENDED), DEFAULT, Step.ADOPT),
+    "intent, missing, can search, unwanted": (replace(MISSED, cleared=True), DEFAULT, Step.SUBMIT),
+    "intent of a lost record": (LOST, DEFAULT, Step.LOOK_FOR_STRAYS),
+    "intent of a lost record, none alive": (replace(LOST, stray=Stray.NONE), DEFAULT, Step.SUBMIT_AGAIN),
+    "intent of a lost record, its token has ended": (replace(LOST, stray=Stray.ENDED), DEFAULT, Step.SUBMIT),
+    "intent of a lost record, unwanted": (replace(LOST, cleared=True), DEFAULT, Step.LOOK_UP),
     # The inputs differ from those of the job.
     "changed": (replace(KNOWN, inputs_changed=True), DEFAULT, Step.ASK_STATUS),
     "changed, ended": (replace(ENDED, inputs_changed=True, saved_success=True), DEFAULT, Step.SUBMIT),

@@ -238,9 +238,9 @@ def _unless_stray(step: Step, facts: Facts, policy: ResumePolicy) -> Step:
 
 def _after_intent(facts: Facts, policy: ResumePolicy) -> Step:
     """A job may exist whose id nobody saved."""
-    if facts.lost and facts.can_find_strays:  # what the token leads to may have ended before it was claimed again
-        return _unless_stray(Step.SUBMIT_AGAIN, facts, policy)
-    if facts.can_find and facts.lookup is Lookup.MISSING and facts.can_find_strays:
+    if facts.can_find_strays and (facts.lost or facts.lookup is Lookup.MISSING) and not is_unwanted(facts, policy):
+        if facts.stray is Stray.ENDED and not facts.lost:  # it is the job that was looked for, and a late index
+            return Step.ADOPT
         return _unless_stray(Step.SUBMIT_AGAIN, facts, policy)
     if facts.can_find:
         # A job that is found is dealt with as a known one; one that is missing and unwanted needs no second life.
