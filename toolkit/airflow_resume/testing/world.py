@@ -210,8 +210,9 @@ class World:
             record.replace()
         _replace_all(self.instances, {instance: record.copy() for instance, record in backup.instances.items()})
         _replace_all(self.clear_numbers, backup.clear_numbers)
-        _replace_all(self.run_starts, backup.run_starts)
-        _replace_all(self.runs, {run: replace(record) for run, record in backup.runs.items()})
+        # A run is started before its first attempt, so a backup made at the start of that has it already.
+        self.run_starts.update(backup.run_starts)
+        self.runs.update({run: replace(record) for run, record in backup.runs.items()})
         _replace_all(self.xcoms.kept, backup.xcoms)
         for name, asset in self.assets.items():
             old = backup.assets.get(name)
