@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from weakref import WeakSet
 
 from airflow_resume import values
 from airflow_resume.errors import AmbiguousStatusError
@@ -113,12 +114,18 @@ _METHODS = ("submit", "status", "find", "find_jobs", "cancel", "wait", "result",
 _MATCHES = ("job_not_found", "transient_errors", "refused_errors", "ambiguous_errors")
 
 
+_checked: WeakSet[type] = WeakSet()
+"""Classes of which an object was looked at already."""
+
+
 def _check(jobs: Any) -> None:
     """Refuse what could not work, before anything is claimed or submitted.
 
     Raises:
         TypeError: naming the method or attribute.
     """
+    if type(jobs) in _checked:
+        return
     if isinstance(jobs, type):
         raise TypeError(f"{jobs.__name__} is a class.\nPass an object: {jobs.__name__}(...).")
     for name in ("submit", "status"):
@@ -138,6 +145,7 @@ def _check(jobs: Any) -> None:
             )
     if callable(getattr(jobs, "submission_is_idempotent", None)):
         raise TypeError("submission_is_idempotent is a function.\nMake it True or False.")
+    _checked.add(type(jobs))
 
 
 class JobSystem:

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
-from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from airflow.sdk.exceptions import AirflowFailException, AirflowRescheduleException, AirflowSkipException
@@ -214,24 +213,7 @@ class JobRun:
         return step
 
     def _take(self, step: Step) -> None:
-        take: dict[Step, Callable[[], object]] = {
-            Step.LOOK_UP: self._watch.look_up,
-            Step.ADOPT: partial(self._adopt, stray=False),
-            Step.ADOPT_STRAY: partial(self._adopt, stray=True),
-            Step.ASK_STATUS: self._ask,
-            Step.CONFIRM: self._watch.confirm,
-            Step.REVIVE: self._revive,
-            Step.SUBMIT: self._start_generation,
-            Step.LOOK_FOR_STRAYS: self._look_for_strays,
-            Step.SEND: self._submit,
-            Step.SUBMIT_AGAIN: self._submit,
-            Step.WAIT: partial(self._wait, Step.WAIT),
-            Step.RECONNECT: partial(self._wait, Step.RECONNECT),
-            Step.CANCEL: self._watch.cancel,
-            Step.WAIT_FOR_END: self._watch.wait,
-            Step.GIVE_BACK: self._give_back,
-        }
-        take[step]()
+        _TAKE[step](self)
 
     def _facts(self) -> Facts:
         if (record := self._slot.record) is None:
@@ -557,3 +539,22 @@ class JobRun:
             record.token,
             self._attempt.try_number,
         )
+
+
+_TAKE: dict[Step, Callable[[JobRun], object]] = {
+    Step.LOOK_UP: lambda run: run._watch.look_up(),  # noqa: SLF001  the table is a part of the class
+    Step.ADOPT: lambda run: run._adopt(stray=False),  # noqa: SLF001
+    Step.ADOPT_STRAY: lambda run: run._adopt(stray=True),  # noqa: SLF001
+    Step.ASK_STATUS: JobRun._ask,  # noqa: SLF001
+    Step.CONFIRM: lambda run: run._watch.confirm(),  # noqa: SLF001
+    Step.REVIVE: JobRun._revive,  # noqa: SLF001
+    Step.SUBMIT: JobRun._start_generation,  # noqa: SLF001
+    Step.LOOK_FOR_STRAYS: JobRun._look_for_strays,  # noqa: SLF001
+    Step.SEND: JobRun._submit,  # noqa: SLF001
+    Step.SUBMIT_AGAIN: JobRun._submit,  # noqa: SLF001
+    Step.WAIT: lambda run: run._wait(Step.WAIT),  # noqa: SLF001
+    Step.RECONNECT: lambda run: run._wait(Step.RECONNECT),  # noqa: SLF001
+    Step.CANCEL: lambda run: run._watch.cancel(),  # noqa: SLF001
+    Step.WAIT_FOR_END: lambda run: run._watch.wait(),  # noqa: SLF001
+    Step.GIVE_BACK: JobRun._give_back,  # noqa: SLF001
+}

@@ -113,8 +113,8 @@ class TaskSpec:
     @property
     def assets(self) -> list[AnyAsset]:
         """The inlets and outlets that are assets; one that is both stands there once."""
-        both = dict.fromkeys((*self.inlets, *self.outlets))
-        return [asset for asset in both if isinstance(asset, (Asset, AssetNameRef, AssetUriRef))]
+        both = {id(asset): asset for asset in (*self.inlets, *self.outlets)}  # Airflow's hash of an asset is slow
+        return [asset for asset in both.values() if isinstance(asset, (Asset, AssetNameRef, AssetUriRef))]
 
     def make_task(self) -> Any:
         """The operator of a new attempt."""
@@ -149,6 +149,23 @@ def _dag(dag_id: str) -> DAG:
     from airflow.sdk import DAG
 
     return DAG(dag_id, schedule=None)
+
+
+def _dag_of(task: TaskSpec) -> DAG:
+    from airflow.sdk import BaseOperator
+
+    dag = _dag(task.dag_id)
+    BaseOperator(
+        task_id=task.task_id, retries=task.retries, inlets=list(task.inlets), outlets=list(task.outlets), dag=dag
+    )
+    return dag
+
+
+MOST_DAGS = 64
+_made_dags: dict[Any, tuple[DAG, TaskSpec]] = {}
+"""Of tasks that are no operators. Making one takes Airflow longer than an attempt takes the crash explorer; the task is
+kept beside it, as its assets are told apart by where they are in memory.
+"""
 
 
 class TaskAttempt:
@@ -268,17 +285,14 @@ class TaskAttempt:
         return coerce_datetime(found)
 
     def _dag_with_the_task(self) -> DAG:
-        from airflow.sdk import BaseOperator
-
-        task, dag = self._task, _dag(self._task.dag_id)
-        BaseOperator(
-            task_id=task.task_id,
-            retries=task.retries,
-            inlets=list(task.inlets),
-            outlets=list(task.outlets),
-            dag=dag,
-        )
-        return dag
+        task = self._task
+        ids = (*map(id, task.inlets), None, *map(id, task.outlets))
+        key = (task.dag_id, task.task_id, task.retries, ids)
+        if key not in _made_dags:
+            if len(_made_dags) >= MOST_DAGS:
+                _made_dags.clear()
+            _made_dags[key] = _dag_of(task), task
+        return _made_dags[key][0]
 
     def _dag_run(self) -> Any:
         from airflow.sdk.api.datamodels._generated import DagRun, DagRunState, DagRunType
