@@ -160,7 +160,7 @@ def test_a_small_value_is_shown_a_large_one_is_a_reference_and_both_come_back(ke
 def test_two_instances_of_a_mapped_task_share_nothing_and_one_is_cleared_alone(kept: Stage) -> None:
     run = Run.start(kept, "kept_jobs_mapped", environment=EVERYTHING)
     instances = [run.at(index) for index in range(2)]
-    run.until(lambda: all("reconnect (" in each.log(1) for each in instances), "they wait for their jobs")
+    run.until(lambda: all("wait (" in each.log(1) for each in instances), "they wait for their jobs")
     instances[0].process.kill()
     assert run.end() == "success"
     assert [each.result()["item"] for each in instances] == [601, 602]
@@ -208,7 +208,7 @@ KILLED = {**EVERYTHING, CLEAR_ON_SUCCESS: "True", BACKEND: "failing_backends.Kil
 
 def waiting(stage: Stage, environment: dict[str, str]) -> Run:
     run = Run.start(stage, "kept_job", environment=environment)
-    run.until(lambda: "reconnect (" in run.log(1), "it waits for its job")
+    run.until(lambda: "wait (" in run.log(1), "it waits for its job")
     return run
 
 
