@@ -344,7 +344,7 @@ def test_workers_that_cannot_follow_a_reference_say_so_and_the_next_one_goes_on(
         (in_a_missing_folder, "StoreRefusedError: sqlite+pysqlite:///"),
         (newer, "NewerSchemaError: The database has version 99 of the tables"),
         (lambda _: "postgresql+pg8000://host/database", "MissingDriverError: The driver 'postgresql+pg8000' is not"),
-        (lambda _: "", "BackendNotConfiguredError: The state backend needs a URL: set [airflow_resume] backend_url"),
+        (lambda _: "", "BackendNotConfiguredError: The state backend has no URL.\nSet [airflow_resume] backend_url"),
     ],
 )
 def test_a_worker_that_is_set_up_wrongly_says_so_before_anything_is_done(
