@@ -123,7 +123,13 @@ class Loads:
             return False
 
     def until_asset_is_at(self, asset: str, uri: str) -> None:
-        self.until(lambda: self._is_known(asset) and self.airflow.asset(asset)["uri"] == uri, f"{asset} is at {uri}")
+        def is_there() -> bool:
+            try:
+                return bool(self.airflow.asset(asset)["uri"] == uri)
+            except LookupError:  # for a moment, while its Dag file is read
+                return False
+
+        self.until(is_there, f"{asset} is at {uri}")
 
     # --- what is seen ---------------------------------------------------------------------------------------------
 
