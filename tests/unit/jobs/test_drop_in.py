@@ -185,7 +185,7 @@ def submit_raises(kind: Kind) -> str:
 
 
 def counters(status: str | None, **context: Any) -> Callable[[Kind], str]:
-    """The counters that move, and their tags, when there is a job with this status; None: there is none."""
+    """The counters that move, and their tags, when there is a job with this status, or no job (None)."""
 
     def play(kind: Kind) -> str:
         made = operator(kind)

@@ -1,4 +1,4 @@
-"""The id of a job: any JSON, saved as it is; what is none is refused after its job was cancelled."""
+"""The id of a job: any JSON, saved as it is; anything else is refused after its job was cancelled."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def deep(levels: int) -> Any:
 
 
 NO_JSON: dict[str, Any] = {
-    "a float that is none": float("nan"),
+    "not a number": float("nan"),
     "an infinite float": float("inf"),
     "2**64": 2**64,
     "less than 64 bits": -(2**63) - 1,

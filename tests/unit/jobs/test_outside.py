@@ -344,3 +344,16 @@ def test_a_throttled_question_is_asked_again() -> None:
         response = {"Error": {"Code": "ThrottlingException"}, "ResponseMetadata": {"HTTPStatusCode": 400}}  # noqa: RUF012
 
     assert is_passing(ClientError())
+
+
+def test_what_an_operator_declares_is_looked_at_for_each_operator() -> None:
+    class Slip(LookUpHooks, ResumableJobMixin, BaseOperator):
+        job_not_found = [KeyError]  # type: ignore[assignment]  # noqa: RUF012
+
+    class Right(LookUpHooks, ResumableJobMixin, BaseOperator): ...
+
+    jobs = FakeJobs(scripts=[["SUCCEEDED"]])
+    equipped(Right(task_id="t", resume_policy=POLICY), jobs=jobs).execute(task_context().context)
+    with pytest.raises(TypeError, match="job_not_found is"):
+        equipped(Slip(task_id="t", resume_policy=POLICY), jobs=jobs).execute(task_context().context)
+    assert len(jobs.jobs) == 1

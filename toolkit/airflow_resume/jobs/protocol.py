@@ -124,7 +124,8 @@ def _check(jobs: Any) -> None:
     Raises:
         TypeError: naming the method or attribute.
     """
-    if type(jobs) in _checked:
+    # What an operator declares stands on the object that stands for it, and not on its class.
+    if type(jobs) in _checked and not getattr(jobs, "__dict__", {}).keys() & set(_MATCHES):
         return
     if isinstance(jobs, type):
         raise TypeError(f"{jobs.__name__} is a class.\nPass an object: {jobs.__name__}(...).")
