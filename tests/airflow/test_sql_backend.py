@@ -131,7 +131,7 @@ def test_what_is_new_is_loaded_without_a_gap_and_the_mark_follows(kept: Stage, p
     with ARRIVALS:
         outcome = scenarios.what_is_new(kept, prefix, say)
     assert outcome.broken == []
-    assert record(kept, f"{prefix}what_is_new", "resume.window.watermark")["state"] == "committed"
+    assert record(kept, f"{prefix}what_is_new", f"resume.window.{prefix}flights~~watermark")["state"] == "committed"
     mark = kept.airflow.asset_state_store(f"{prefix}flights")["resume.watermark.watermark"]
     assert in_airflow(mark).startswith(REFERENCE) == (prefix == "stored_")
     assert [line["to"] for line in follow(kept, mark)["history"]] == [

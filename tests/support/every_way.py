@@ -222,7 +222,7 @@ EVERY_WAY: dict[str, Way] = {
     ),
     "partitions": Way(
         attempt=_both_hours(in_two_partitions),
-        world=lambda: a_world(f"{MARK}.1"),
+        world=lambda: a_world(f"{MARK}~~~j1"),
         oracles=[
             everything_is_loaded,
             odd_numbers_are_loaded,

@@ -14,7 +14,7 @@ from airflow_resume.watermarks import Watermark, Window
 
 NUMBERS = Asset("numbers")
 MARK = "resume.watermark.watermark"
-WINDOW = "resume.window.watermark"
+WINDOW = "resume.window.numbers~~watermark"
 
 
 class BodyFailedError(Exception):

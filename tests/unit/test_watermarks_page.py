@@ -138,7 +138,7 @@ def test_tokens(page: dict[str, Any], source: Source) -> None:
 
 def test_partitions(page: dict[str, Any], source: Source) -> None:
     attempt = run(page, "load_table", "tables", table="orders")
-    assert list(attempt.asset_stores[Asset("tables")].values) == ["resume.watermark.watermark.%22orders%22"]
+    assert list(attempt.asset_stores[Asset("tables")].values) == ["resume.watermark.watermark~~orders"]
     assert source.saved[0][0] == "orders"
 
 

@@ -242,7 +242,7 @@ def current_attempt(context: AnyContext) -> Attempt:
         uncleared=epoch if retries is None else epoch.model_copy(update={"max_tries": retries}),
         retries=retries,
         names_in_use=_names_used_with(context.get("task_state_store")),
-        ask_state=partial(_state_in_airflow, ti, scope),
+        ask_state=partial(state_in_airflow, ti, scope),
         stats_tags=_stats_tags(ti),
     )
 
@@ -262,7 +262,7 @@ def _text(holder: object, name: str) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _state_in_airflow(ti: Any, scope: Scope) -> str | None:
+def state_in_airflow(ti: Any, scope: Scope) -> str | None:
     """The state of the task instance; None where this Airflow has no way to ask, or does not know it."""
     ask = getattr(ti, "get_task_states", None)
     if ask is None:

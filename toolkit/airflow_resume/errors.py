@@ -298,6 +298,14 @@ class WatermarkLostError(WatermarkError, AirflowFailException):
     """The watermark's record is missing although this asset was loaded before."""
 
 
+class WatermarkOwnedError(WatermarkError, AirflowFailException):
+    """Another task moves this mark, and the two would skip each other's rows."""
+
+
+class WatermarkAheadError(WatermarkError, ValueError, AirflowFailException):
+    """The mark was set to a time that has not come, so nothing would be loaded until then."""
+
+
 class PartitionNeededError(WatermarkError, AirflowFailException):
     """The instances of a mapped task would share one mark, and skip each other's rows."""
 

@@ -126,12 +126,17 @@ def check_size(key: str, value: object, *, limit: int = MAX_BYTES) -> int:
     Raises:
         ValueTooLargeError: over `limit`; the message names the biggest part.
     """
-    size = len(json.dumps(value))  # as Airflow counts, which writes é as \u00e9
+    size = stored_size(value)
     if size > limit:
         raise ValueTooLargeError(
             f"The record {key!r} has {size:,} bytes and may have {limit:,}. {biggest_part(value)}", KEEP_ELSEWHERE
         )
     return size
+
+
+def stored_size(value: object) -> int:
+    r"""How many bytes a value has when it is stored, as Airflow counts, which writes é as \u00e9."""
+    return len(json.dumps(value))
 
 
 KEEP_ELSEWHERE = "Keep that part elsewhere (object storage, a table) and store where it is."

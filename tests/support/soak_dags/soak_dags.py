@@ -114,6 +114,6 @@ with DAG("soak_marks", schedule=None, default_args=RETRIES):
         middle = (window.start + window.end) // 2
         for start, end in ((window.start, middle), (middle, window.end)):
             time.sleep(WINDOW_SECONDS / 2)
-            write(mark=f"resume.watermark.watermark.{number}", start=start, end=end)
+            write(mark=f"resume.watermark.watermark~~~j{number}", start=start, end=end)
 
     load.expand(number=list(range(WIDTH)))

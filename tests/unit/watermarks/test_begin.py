@@ -179,7 +179,7 @@ def test_zero_and_the_empty_text_are_values() -> None:
 def test_what_is_neither_a_mark_nor_a_value_stops_without_a_retry(typed: Any) -> None:
     first = a_try()
     first.asset_stores[NUMBERS].set(MARK, typed)
-    with pytest.raises(UnreadableRecordError, match="Type a value of the cursor there") as raised:
+    with pytest.raises(UnreadableRecordError, match="Type the value to go on from") as raised:
         load(first, numbers(Counter(10)))
     assert isinstance(raised.value, AirflowFailException)
     assert marks(first)[MARK] == typed
@@ -307,7 +307,7 @@ def test_a_lost_mark_follows_the_policy(on_missing: Any, start: int) -> None:
     first = a_try()
     load(first, numbers(), track(7))
     first.asset_stores.clear()
-    with pytest.raises(WatermarkLostError, match="stood at 7") as raised:
+    with pytest.raises(WatermarkLostError, match=r"stood at .7.") as raised:
         load(first.next_run(), numbers())
     assert isinstance(raised.value, AirflowFailException)
     assert load(first.next_run(), numbers(on_missing=on_missing), track()).start == start

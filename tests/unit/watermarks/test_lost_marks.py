@@ -7,34 +7,38 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from airflow.sdk import Asset
 from hourly_orders import ORDERS, START, Clock, at, orders
 
 from airflow_resume.errors import BackfillError
-from airflow_resume.testing import task_context
-from airflow_resume.watermarks.journal import note_with_task, noted_with_task
+from airflow_resume.testing import FakeTaskStore, task_context
+from airflow_resume.watermarks.journal import Journal, Told
+from airflow_resume.watermarks.keys import Keys
 
-KEY = "resume.watermark.watermark"
+KEYS = Keys.of(asset="orders", name="watermark")
+OLD = "resume.watermark.watermark"
 
 
 class Earlier:
     """A `ti` that sees the XComs of the earlier runs of some tasks, as that of Airflow 3.3 does: in no order."""
 
-    def __init__(self, notes: dict[str, list[Any]]) -> None:
+    def __init__(self, notes: dict[str, list[Any]], key: str = KEYS.note) -> None:
         self.task_id = "load"
-        self.notes = notes
+        self.notes, self.key = notes, key
 
     def xcom_push(self, key: str, value: Any) -> None:
-        assert key == KEY
+        assert key == self.key
         self.notes.setdefault(self.task_id, []).append(value)
 
     def xcom_pull(self, task_ids: list[str], key: str, *, include_prior_dates: bool) -> list[Any]:
-        assert (key, include_prior_dates) == (KEY, True)
-        return [note for task_id in task_ids for note in self.notes.get(task_id) or [None]]
+        assert include_prior_dates
+        found = [note for task_id in task_ids for note in self.notes.get(task_id) or [None]]
+        return found if key == self.key else [None]
 
 
-def noted(ti: Any, *tasks: tuple[str, list[Any]]) -> Any:
+def journal(ti: Any, *tasks: tuple[str, list[Any]]) -> Journal:
     dag = SimpleNamespace(tasks=[SimpleNamespace(task_id=task_id, outlets=outlets) for task_id, outlets in tasks])
-    return noted_with_task({"ti": ti, "dag": dag}, ORDERS, KEY)
+    return Journal(context={"ti": ti, "dag": dag}, asset=ORDERS, keys=KEYS, store=FakeTaskStore())
 
 
 def minute(number: int) -> datetime:
@@ -44,18 +48,25 @@ def minute(number: int) -> datetime:
 def test_the_note_that_was_written_last_counts() -> None:
     ti = Earlier({})
     for value, when in (("a", 1), ("b", 3), ("c", 2)):
-        note_with_task({"ti": ti}, KEY, value, minute(when))
-    assert noted(ti) == "b"
+        journal(ti).note(value, minute(when))
+    assert journal(ti).last() == Told(at="b")
 
 
 def test_a_window_may_have_been_committed_by_another_task_of_the_dag_with_the_asset_among_its_outlets() -> None:
     notes = {"commit": [{"at": "a", "when": "1"}], "other": [{"at": "b", "when": "2"}]}
-    assert noted(Earlier(notes), ("load", [ORDERS]), ("commit", [ORDERS]), ("other", [])) == "a"
+    told = journal(Earlier(notes), ("load", [ORDERS]), ("commit", [ORDERS]), ("other", [])).last()
+    assert told == Told(at="a")
 
 
 @pytest.mark.parametrize("notes", [{}, {"load": ["something else"]}])
 def test_where_nothing_was_noted_there_is_none(notes: dict[str, list[Any]]) -> None:
-    assert noted(Earlier(notes)) is None
+    assert journal(Earlier(notes)).last() is None
+
+
+def test_a_note_of_0_1_counts_where_it_can_only_be_of_this_asset() -> None:
+    notes = {"load": [{"at": "a", "when": "1"}]}
+    assert journal(Earlier(notes, key=OLD), ("load", [ORDERS])).last() == Told(at="a")
+    assert journal(Earlier(notes, key=OLD), ("load", [ORDERS, Asset("customers")])).last() is None
 
 
 def test_a_first_window_that_is_loaded_again_is_the_first_no_longer() -> None:

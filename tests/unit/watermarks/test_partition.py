@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from typing import Any
+from urllib.parse import quote, unquote
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
@@ -14,34 +15,75 @@ from numbered import MARK, NUMBERS, Counter, a_try, load, marks, numbers, stands
 from airflow_resume.errors import InvalidKeyError, PartitionError, PartitionNeededError
 from airflow_resume.testing import World, task_context
 from airflow_resume.watermarks import Window
-from airflow_resume.watermarks.partition import partition_key, resolve_partition
+from airflow_resume.watermarks.keys import Keys
+from airflow_resume.watermarks.partition import resolve_partition
 
-PREFIX = "resume.watermark"
+MARKS = "resume.watermark.w"
 
 KEYS: list[tuple[Any, str]] = [
-    (None, "resume.watermark.w"),
-    ("eu", "resume.watermark.w.%22eu%22"),
-    ("a b/ü", "resume.watermark.w.%22a%20b%2F%C3%BC%22"),
-    ("~", "resume.watermark.w.%22%7E%22"),
-    ("", "resume.watermark.w.%22%22"),
-    (0, "resume.watermark.w.0"),
-    (False, "resume.watermark.w.false"),
-    (["a", 1], "resume.watermark.w.%5B%22a%22%2C1%5D"),
-    ({"b": 1, "a": None}, "resume.watermark.w.%7B%22a%22:null%2C%22b%22:1%7D"),
-    ({"a": None, "b": 1}, "resume.watermark.w.%7B%22a%22:null%2C%22b%22:1%7D"),
+    (None, MARKS),
+    ("eu", f"{MARKS}~~eu"),
+    ("a.csv", f"{MARKS}~~a.csv"),
+    ("a b/ü", f"{MARKS}~~a~20b~2F~C3~BC"),
+    ("~", f"{MARKS}~~~7E"),
+    ("%22", f"{MARKS}~~~2522"),
+    ("", f"{MARKS}~~"),
+    ("0", f"{MARKS}~~0"),
+    (0, f"{MARKS}~~~j0"),
+    (False, f"{MARKS}~~~jfalse"),
+    (["a", 1], f"{MARKS}~~~j~5B~22a~22~2C1~5D"),
+    ({"b": 1, "a": None}, f"{MARKS}~~~j~7B~22a~22~3Anull~2C~22b~22~3A1~7D"),
+    ({"a": None, "b": 1}, f"{MARKS}~~~j~7B~22a~22~3Anull~2C~22b~22~3A1~7D"),
 ]
 
 
+def mark_key(partition: Any) -> str:
+    return Keys.of(asset="numbers", name="w", partition=partition).mark
+
+
 @pytest.mark.parametrize(("partition", "key"), KEYS)
-def test_a_partition_is_quoted_json_behind_the_name(partition: Any, key: str) -> None:
-    assert partition_key(PREFIX, "w", partition) == key
+def test_a_partition_stands_behind_the_name_in_characters_that_a_url_takes(partition: Any, key: str) -> None:
+    assert mark_key(partition) == key
+    assert quote(key) == unquote(key) == key
+
+
+def test_asset_name_and_partition_stand_in_every_key_that_a_task_has_for_several_assets() -> None:
+    keys = Keys.of(asset="s3://a/b c", name="w", partition="eu")
+    assert keys.window == "resume.window.s3~3A~2F~2Fa~2Fb~20c~~w~~eu"
+    assert keys.note == "resume.watermark.s3~3A~2F~2Fa~2Fb~20c~~w~~eu"
+    assert keys.entry == "w~~eu"
+
+
+@given(
+    st.lists(st.tuples(st.text("a~/.2", max_size=4), st.sampled_from("ab"), st.none() | st.text("ab~.", max_size=3)))
+)
+def test_different_watermarks_of_a_task_have_different_windows(marks: list[tuple[str, str, Any]]) -> None:
+    keys = {Keys.of(asset=asset, name=name, partition=partition).window for asset, name, partition in marks}
+    assert len(keys) == len(set(marks))
 
 
 def test_a_long_partition_keeps_its_beginning_and_a_part_of_its_hash() -> None:
-    one, other = (partition_key(PREFIX, "w", "x" * 300 + end) for end in "ab")
+    one, other = (mark_key("x" * 300 + end) for end in "ab")
     assert (len(one), one[:40]) == (200, other[:40])
     assert one != other
-    assert re.fullmatch(r"resume\.watermark\.w\.%22x+-[0-9a-f]{16}", one)
+    assert re.fullmatch(r"resume\.watermark\.w~~x+-[0-9a-f]{16}", one)
+
+
+OLD_KEYS: list[tuple[Any, str]] = [
+    (None, MARKS),
+    ("a b/ü", f"{MARKS}.%22a%20b%2F%C3%BC%22"),
+    ("~", f"{MARKS}.%22%7E%22"),
+    (0, f"{MARKS}.0"),
+    ({"b": 1, "a": None}, f"{MARKS}.%7B%22a%22:null%2C%22b%22:1%7D"),
+]
+
+
+@pytest.mark.parametrize(("partition", "key"), OLD_KEYS)
+def test_the_keys_of_version_0_1_are_known(partition: Any, key: str) -> None:
+    old = Keys.of(asset="numbers", name="w", partition=partition).old
+    assert old is not None
+    assert (old.mark, old.note, f"resume.watermark.{old.entry}") == (key, key, key)
+    assert old.window == key.replace("watermark", "window", 1)
 
 
 json_values = st.recursive(
@@ -57,13 +99,13 @@ json_values = st.recursive(
 @given(json_values, json_values)
 @settings(max_examples=60, deadline=None)
 def test_different_partitions_have_different_keys_that_a_store_takes(one: Any, other: Any) -> None:
-    keys = [partition_key(PREFIX, "w", partition) for partition in (one, other)]
-    assert all(re.fullmatch(r"[A-Za-z0-9_:.%-]{1,200}", key) for key in keys)
+    keys = [mark_key(partition) for partition in (one, other)]
+    assert all(re.fullmatch(r"[A-Za-z0-9_.~-]{1,200}", key) for key in keys)
     assert (keys[0] == keys[1]) == (repr(one) == repr(other) or canonical(one) == canonical(other))
 
 
 def canonical(value: Any) -> Any:
-    return partition_key(PREFIX, "w", [value]) if len(repr(value)) < 30 else repr(value)
+    return mark_key([value]) if len(repr(value)) < 30 else repr(value)
 
 
 @pytest.mark.parametrize("partition", [{1, 2}, float("nan"), {1: "a"}, ("a",), object(), "\ud800"])
@@ -121,10 +163,10 @@ def test_the_instances_of_a_mapped_task_have_a_mark_each() -> None:
     with task_context(assets=[NUMBERS], world=world, map_index=2) as attempt, pytest.raises(KeyError):
         load_table(table="broken")
     kept = marks(attempt)
-    assert {key.removeprefix(f"{MARK}."): record["at"] for key, record in kept.items()} == {
-        "%22a%22": "10",
-        "%22b%22": "10",
-        "%22broken%22": "0",
+    assert {key.removeprefix(f"{MARK}~~"): record["at"] for key, record in kept.items()} == {
+        "a": "10",
+        "b": "10",
+        "broken": "0",
     }
 
 
@@ -144,7 +186,7 @@ def test_a_partition_by_the_map_index() -> None:
     mark = numbers(Counter(10), partition=lambda ti: ti.map_index)
     mapped = a_try(map_index=3)
     load(mapped, mark)
-    assert stands(mapped, f"{MARK}.3") == "10"
+    assert stands(mapped, f"{MARK}~~~j3") == "10"
 
 
 def test_a_partition_is_staged_and_committed_as_its_own() -> None:
@@ -152,7 +194,7 @@ def test_a_partition_is_staged_and_committed_as_its_own() -> None:
     first = a_try()
     token = mark.begin(first.context, partition=["a"]).stage()
     mark.commit(first.context, token)
-    assert list(marks(first)) == [f"{MARK}.%5B%22a%22%5D"]
+    assert list(marks(first)) == [f"{MARK}~~~j~5B~22a~22~5D"]
 
 
 def test_a_mapped_task_without_a_partition_is_refused() -> None:
@@ -163,7 +205,7 @@ def test_a_mapped_task_without_a_partition_is_refused() -> None:
 
 def test_a_name_that_makes_no_key_is_refused() -> None:
     with pytest.raises(InvalidKeyError):
-        partition_key(PREFIX, "", "a")
+        Keys.of(asset="numbers", name="", partition="a")
 
 
 def test_partitions_may_run_side_by_side_and_a_single_mark_may_not() -> None:

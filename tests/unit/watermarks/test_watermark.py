@@ -29,7 +29,7 @@ from airflow_resume.watermarks import Window
 from airflow_resume.watermarks.commit import Outcome
 from airflow_resume.watermarks.run import WindowRun
 
-WINDOW = "resume.window.watermark"
+WINDOW = "resume.window.orders~~watermark"
 NO_DELAY = timedelta(0)
 
 
@@ -194,7 +194,7 @@ def test_a_lost_mark_is_noticed_and_follows_the_policy(on_missing: str, start: i
     first.asset_stores.clear()
     second = first.next_run()
     clock.hour = 9
-    with pytest.raises(WatermarkLostError, match=r"stood at 2026-01-01T05:00:00\+00:00.*\n.*on_missing='recover'"):
+    with pytest.raises(WatermarkLostError, match=r"stood at '2026-01-01T05:00:00\+00:00'.*\n.*on_missing='recover'"):
         run(second, orders(clock))
     assert marks(first) == {}
     assert run(second.retry(), orders(clock, on_missing=on_missing)).start == at(start)

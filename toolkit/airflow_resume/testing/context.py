@@ -151,10 +151,12 @@ def _dag(dag_id: str) -> DAG:
     return DAG(dag_id, schedule=None)
 
 
-def _dag_of(task: TaskSpec) -> DAG:
+def _dag_of(task: TaskSpec, others: frozenset[str]) -> DAG:
     from airflow.sdk import BaseOperator
 
     dag = _dag(task.dag_id)
+    for other in sorted(others):
+        BaseOperator(task_id=other, dag=dag)
     BaseOperator(
         task_id=task.task_id, retries=task.retries, inlets=list(task.inlets), outlets=list(task.outlets), dag=dag
     )
@@ -287,11 +289,16 @@ class TaskAttempt:
     def _dag_with_the_task(self) -> DAG:
         task = self._task
         ids = (*map(id, task.inlets), None, *map(id, task.outlets))
-        key = (task.dag_id, task.task_id, task.retries, ids)
+        others = frozenset(
+            task_id
+            for dag_id, _, task_id, _ in self.world.instances
+            if dag_id == task.dag_id and task_id != task.task_id
+        )
+        key = (task.dag_id, task.task_id, task.retries, ids, others)
         if key not in _made_dags:
             if len(_made_dags) >= MOST_DAGS:
                 _made_dags.clear()
-            _made_dags[key] = _dag_of(task), task
+            _made_dags[key] = _dag_of(task, others), task
         return _made_dags[key][0]
 
     def _dag_run(self) -> Any:

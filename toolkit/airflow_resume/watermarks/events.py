@@ -23,7 +23,9 @@ class LoadedWindow:
 
     Args:
         name: of the watermark. `partition`: of the asset.
-        start, end: as the cursor has them; no end: up to what was there.
+        start, end: as the cursor has them.
+        bounds: which of the two are part of it, as for ranges in SQL: `"[)"`, and `"(]"` where values are unique.
+        new_from: what lies before it was loaded earlier too, and read again for a `lookback`; None: nothing was.
         at: where the mark stood then.
         outcome: what became of the window.
         origin: `"mark"`, `"conf"` or `"backfill"`.
@@ -35,6 +37,8 @@ class LoadedWindow:
     end: Any
     at: Any
     outcome: Outcome
+    bounds: str = "[)"
+    new_from: Any = None
     partition: JsonValue = None
     origin: str = "mark"
     run_id: str = ""
@@ -67,7 +71,7 @@ def windows_from_events(
         _loaded(event, key, entry, cursor)
         for event in events
         for key, entry in entries_of(event).items()
-        if isinstance(entry, dict) and (name is None or entry.get("name", key) == name)
+        if isinstance(entry, dict) and entry.get("to") is not None and (name is None or entry.get("name", key) == name)
     ]
 
 
@@ -80,7 +84,9 @@ def _loaded(event: Any, key: str, entry: dict[str, Any], cursor: CursorType[Any]
     return LoadedWindow(
         name=entry.get("name", key),
         start=parsed(entry.get("from")),
-        end=parsed(entry.get("to")),
+        end=parsed(entry["to"]),
+        bounds=entry.get("bounds", "[)"),
+        new_from=parsed(entry.get("new_from")),
         at=parsed(entry.get("at")),
         outcome=Outcome(entry.get("outcome", Outcome.ADVANCED.value)),
         partition=entry.get("partition"),

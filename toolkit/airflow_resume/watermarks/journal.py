@@ -1,15 +1,20 @@
-"""The journal: a line about the mark in the asset event of every run that loaded a window.
+"""What outlives the asset's state: a line about the mark in the asset event of every run, and an XCom of every run.
 
 An event is written atomically with the task's success, and it stays when the asset's state is lost: it is the
 evidence that a missing mark is a lost one, the copy it can be recovered from, and what tells consumers which windows
-were loaded.
+were loaded. The events of an asset whose URI was changed belong to the asset that it was. XComs of earlier runs are
+still there: of those whose logical date, or for lack of one the date they ran after, is no later than this run's.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
+
+from airflow_resume.store import StateStore, ask
+from airflow_resume.watermarks.keys import Keys
 
 if TYPE_CHECKING:
     from airflow.sdk import Asset
@@ -22,79 +27,129 @@ NEWEST = 100
 """How many events are looked through for a line of ours; others may write events of the same asset."""
 
 
-def write_entry(context: AnyContext, asset: Asset, name: str, entry: Mapping[str, JsonValue]) -> None:
-    """Add the line to the event that this task sends when it succeeds.
+@dataclass(frozen=True, kw_only=True)
+class Told:
+    """What a line or a note says of the mark.
+
+    Args:
+        at: where it stood.
+        run_id: of the run whose event it is; None for a note.
+        first: where the first run started, if that was a function's answer.
+    """
+
+    at: JsonValue
+    run_id: str | None = None
+    first: JsonValue = None
+
+    @property
+    def source(self) -> str:
+        """What tells it, in words."""
+        return "an XCom of an earlier run" if self.run_id is None else f"the asset event of the run {self.run_id!r}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Journal:
+    """The lines and notes about one mark.
 
     Args:
         context: of the task.
-        asset: that was loaded.
-        name: of the watermark, with its partition.
-        entry: `from`, `to`, `at`, `outcome`, `type`, and `partition` and `origin` where there are such.
+        asset: that is loaded.
+        keys: of the watermark.
+        store: in the way of which Airflow is asked.
     """
-    events: Any = context.get("outlet_events")
-    if events is not None:
-        events[asset].extra.setdefault(EXTRA_KEY, {})[name] = dict(entry)
+
+    context: AnyContext
+    asset: Asset
+    keys: Keys
+    store: StateStore
+
+    def write(self, line: Mapping[str, JsonValue]) -> None:
+        """Add the line to the event that this task sends when it succeeds.
+
+        Args:
+            line: `name`, `asset`, `from`, `to`, `at`, `outcome`, `definition`, and what else there is.
+        """
+        events: Any = self.context.get("outlet_events")
+        if events is not None:
+            events[self.asset].extra.setdefault(EXTRA_KEY, {})[self.keys.entry] = dict(line)
+
+    def note(self, at: JsonValue, when: datetime) -> None:
+        """Keep where the mark stands as an XCom of this run."""
+        push = getattr(self.context.get("ti"), "xcom_push", None)
+        if push is not None:
+            note = {"at": at, "when": when.isoformat(), "asset": self.asset.name}
+            ask(self.store, lambda: push(key=self.keys.note, value=note))
+
+    def last(self) -> Told | None:
+        """The newest line or, for lack of one, the newest note."""
+        return ask(self.store, lambda: next(self._lines(), None) or self._noted())
+
+    def moves(self, count: int) -> list[Told]:
+        """The newest lines that tell of a move, oldest first."""
+        moves: list[Told] = []
+        for told in ask(self.store, lambda: list(self._lines())):
+            if moves and moves[-1].at == told.at:  # the older one of two has moved the mark there
+                moves.pop()
+            moves.append(told)
+        return moves[:count][::-1]
+
+    def _lines(self) -> Iterator[Told]:
+        """From the newest on."""
+        old = self.keys.old
+        for event in self._newest_events():
+            lines = entries_of(event)
+            line = lines.get(self.keys.entry, lines.get(old.entry) if old is not None else None)
+            if isinstance(line, dict) and line.get("at") is not None:
+                yield Told(at=line["at"], run_id=event.source_run_id or "", first=line.get("first"))
+
+    def _newest_events(self) -> Iterable[Any]:
+        events: Any = self.context.get("inlet_events")
+        if events is None or self.asset not in list(events):
+            return []
+        found = events[self.asset]
+        if hasattr(found, "ascending"):
+            return list(found.ascending(False).limit(NEWEST))
+        return list(found)[::-1]
+
+    def _noted(self) -> Told | None:
+        """What an earlier run of this Dag noted last."""
+        ti: Any = self.context.get("ti")
+        if not hasattr(ti, "xcom_pull"):
+            return None
+        return self._newest_note(self.keys.note, self._writers()) or self._old_note()
+
+    def _old_note(self) -> Told | None:
+        """A note of version 0.1 did not say of which asset it is: it counts where the task has no other asset."""
+        old = self.keys.old
+        tasks = [task_id for task_id, assets in self._writers().items() if assets <= {self.asset.name}]
+        return None if old is None or not tasks else self._newest_note(old.note, tasks)
+
+    def _newest_note(self, key: str, task_ids: Iterable[str]) -> Told | None:
+        # Of every map index, as a partition may have had another one, and of every run of before, in no order.
+        ti: Any = self.context["ti"]
+        notes = ti.xcom_pull(task_ids=sorted(task_ids), key=key, include_prior_dates=True)
+        ours = [note for note in notes if isinstance(note, dict) and note.get("at") is not None]
+        newest = max(ours, key=lambda note: str(note.get("when", "")), default=None)
+        return None if newest is None else Told(at=newest["at"], first=newest.get("first"))
+
+    def _writers(self) -> dict[str, set[str]]:
+        """The tasks of this Dag that may have committed a window, with the names of the assets they have.
+
+        That is this one or, if it only stages, another one.
+        """
+        own: Any = self.context.get("ti")
+        tasks: Iterable[Any] = getattr(self.context.get("dag"), "tasks", ())
+        found: dict[str, set[str]] = {own.task_id: _assets_of(getattr(own, "task", None))}
+        found.update({task.task_id: _assets_of(task) for task in tasks if self.asset in (task.outlets or ())})
+        return found
 
 
-def last_mark(context: AnyContext, asset: Asset, name: str) -> JsonValue:
-    """Where the newest line says that the mark stood; None when no run has ever moved it.
-
-    It asks the supervisor, so it must be called on the channel.
-    """
-    for event in _newest_events(context, asset):
-        entry = entries_of(event).get(name)
-        if isinstance(entry, dict) and entry.get("at") is not None:
-            found: JsonValue = entry["at"]
-            return found
-    return None
+def _assets_of(task: Any) -> set[str]:
+    declared = [*(getattr(task, "inlets", None) or ()), *(getattr(task, "outlets", None) or ())]
+    return {str(getattr(asset, "name", asset)) for asset in declared}
 
 
 def entries_of(event: Any) -> dict[str, Any]:
     """The lines of one event, by the name of the watermark."""
     entries = (event.extra or {}).get(EXTRA_KEY)
     return entries if isinstance(entries, dict) else {}
-
-
-def _newest_events(context: AnyContext, asset: Asset) -> Iterable[Any]:
-    events: Any = context.get("inlet_events")
-    if events is None or asset not in list(events):
-        return []
-    found = events[asset]
-    if hasattr(found, "ascending"):
-        return list(found.ascending(False).limit(NEWEST))
-    return list(found)[::-1]
-
-
-# --- a second copy, with the task ------------------------------------------------------------------------------
-# The events of an asset whose URI was changed belong to the asset that it was. XComs of earlier runs are still there:
-# of those whose logical date, or for lack of one the date they ran after, is no later than this run's.
-
-
-def note_with_task(context: AnyContext, key: str, at: JsonValue, when: datetime) -> None:
-    """Keep where the mark stands as an XCom of this run. It asks the supervisor."""
-    push = getattr(context.get("ti"), "xcom_push", None)
-    if push is not None:
-        push(key=key, value={"at": at, "when": when.isoformat()})
-
-
-def noted_with_task(context: AnyContext, asset: Asset, key: str) -> JsonValue:
-    """Where an earlier run of this Dag noted last that the mark stood; None where none did. It asks the supervisor."""
-    ti: Any = context.get("ti")
-    if not hasattr(ti, "xcom_pull"):
-        return None
-    # Of every map index, as a partition may have had another one, and of every run of before, in no order.
-    notes = ti.xcom_pull(task_ids=_writers(context, asset), key=key, include_prior_dates=True)
-    newest = max((note for note in notes if isinstance(note, dict)), key=_when, default={})
-    found: JsonValue = newest.get("at")
-    return found
-
-
-def _when(note: Mapping[str, Any]) -> str:
-    return str(note.get("when", ""))
-
-
-def _writers(context: AnyContext, asset: Asset) -> list[str]:
-    """The tasks of this Dag that may have committed a window: this one or, if it only stages, another one."""
-    own: Any = context.get("ti")
-    tasks: Iterable[Any] = getattr(context.get("dag"), "tasks", ())
-    return sorted({own.task_id, *(task.task_id for task in tasks if asset in (task.outlets or ()))})

@@ -18,6 +18,7 @@ from airflow.sdk.exceptions import AirflowSkipException
 
 from airflow_resume.attempt import AnyContext, current_context
 from airflow_resume.channel import off_the_loop
+from airflow_resume.supervisor import dies_with_supervisor
 from airflow_resume.watermarks.commit import OnGap, Outcome
 from airflow_resume.watermarks.cursor import CursorType, infer_cursor
 from airflow_resume.watermarks.decorate import with_window
@@ -57,6 +58,7 @@ def watermark(
     on_missing: OnMissing = "fail",
     history: int = 10,
     migrate: Callable[[Any], object] | None = None,
+    shared: bool = False,
 ) -> Watermark[Any]:
     """A mark on `asset`: everything before it is loaded.
 
@@ -64,7 +66,7 @@ def watermark(
 
     Args:
         asset: what is loaded. The task must have it in both `inlets` and `outlets`.
-        initial: where the first run starts, or a function that gives it.
+        initial: where the first run starts, or a function that gives it: it is asked once, when the mark is made.
         name: of the mark; an asset may have several.
         cursor: the type of its values, one of `airflow_resume.watermarks.Cursor`; by default what `initial` is.
         advance: `"window"`: to the window's end, `now - delay`; for points in time and days, and where there is a
@@ -88,6 +90,8 @@ def watermark(
             asset event, or load again from `"initial"`.
         history: how many of the newest moves are kept in the record.
         migrate: makes a value of this cursor from the kept value of another one.
+        shared: several tasks move the mark, as they load one target. Otherwise it is the mark of one task, and another
+            that would move it fails: each would skip what the other has read.
 
     Raises:
         InvalidKeyError, CursorTypeError, PartitionError, TypeError, ValueError: at once, for arguments that cannot
@@ -119,6 +123,7 @@ def watermark(
             on_missing=on_missing,
             history=history,
             migrate=migrate,
+            shared=shared,
         )
     )
 
@@ -191,7 +196,8 @@ class Watermark(Generic[T]):
         run = self._run(context, partition=partition)
         window = run.begin()
         self._skip_if_empty(window)
-        yield window
+        with dies_with_supervisor():
+            yield window
         run.commit(window)
 
     @asynccontextmanager
@@ -202,7 +208,8 @@ class Watermark(Generic[T]):
         run = self._run(context, partition=partition)
         window = await off_the_loop(run.begin)
         self._skip_if_empty(window)
-        yield window
+        with dies_with_supervisor():
+            yield window
         await off_the_loop(functools.partial(run.commit, window))
 
     def begin(self, context: AnyContext, *, partition: JsonValue = None) -> Window[T]:

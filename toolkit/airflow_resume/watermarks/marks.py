@@ -10,25 +10,23 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
-from uuid import uuid4
+from typing import TYPE_CHECKING, Generic, Literal, TypeVar
 
 from airflow_resume.attempt import Attempt
 from airflow_resume.errors import (
-    CursorTypeError,
     DanglingReferenceError,
-    UnreadableRecordError,
     WatermarkChangedError,
     WatermarkError,
     WatermarkLostError,
 )
 from airflow_resume.record import Slot
 from airflow_resume.store import StateStore
-from airflow_resume.watermarks.commit import Loaded, Mark, Outcome, decide_commit
-from airflow_resume.watermarks.cursor import CursorType
+from airflow_resume.watermarks.commit import Loaded, Outcome, decide_commit
+from airflow_resume.watermarks.journal import Journal
+from airflow_resume.watermarks.mark_codec import MarkCodec
 from airflow_resume.watermarks.options import Options
-from airflow_resume.watermarks.record import MarkRecord, Move, Pending, Writer
+from airflow_resume.watermarks.ownership import Mover, Ownership
+from airflow_resume.watermarks.record import MarkRecord, Move, Untold, Writer
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -38,32 +36,42 @@ T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 MAX_MERGES = 3
-_OF_RECORDS = frozenset({"v", "key", "epoch"})
-"""Whichever of these an object has, it is or was a record."""
 
 
 class Marks(Generic[T]):
-    """The mark of one partition.
+    """The mark of one partition, as one attempt sees it.
 
     Args:
         store: of the asset.
-        key: of the record.
         options: of the watermark.
+        attempt: that reads and moves it. mover: its task.
+        journal: what earlier runs told of the mark.
+        before_write: is called before a mark is made; it raises when this attempt was replaced.
     """
 
-    def __init__(self, store: StateStore, key: str, options: Options[T]) -> None:
-        self.store, self.key = store, key
-        self._options = options
-        self._cursor = options.cursor
-        self._slot = Slot(store, key, MarkRecord)
-        self._codec = MarkCodec(key=key, cursor=options.cursor, history=options.history)
+    def __init__(
+        self,
+        store: StateStore,
+        options: Options[T],
+        *,
+        attempt: Attempt,
+        mover: Mover,
+        journal: Journal,
+        before_write: Callable[[], None],
+    ) -> None:
+        self.store, self.key = store, journal.keys.mark
+        self._options, self._cursor = options, options.cursor
+        self._attempt, self._mover = attempt, mover
+        self._journal, self._before_write = journal, before_write
+        self._slot = Slot(store, self.key, MarkRecord)
+        self._codec = MarkCodec(key=self.key, cursor=options.cursor, history=options.history)
+        self._answer: JsonValue = None
 
-    def find(self, *, before_write: Callable[[], None], last_journaled: Callable[[], JsonValue]) -> MarkRecord:
-        """The mark to begin at; a missing one is made, and a bare value taken up.
+    def find(self, *, moves: bool) -> MarkRecord:
+        """The mark to begin at; a missing one is made, a bare value and a record of version 0.1 are taken up.
 
         Args:
-            before_write: is called before the first write; it raises when this attempt was replaced.
-            last_journaled: where the asset's events say that the mark stood; None where they say nothing.
+            moves: this attempt means to move it, so a mark that is made is its own.
 
         Raises:
             WatermarkLostError: there was a mark, and it is missing.
@@ -71,31 +79,86 @@ class Marks(Generic[T]):
             UnreadableRecordError: it is not to be understood.
             WatermarkError: others kept writing it.
         """
+        owner = self._mover if moves else Mover(owner=None)
         for _ in range(MAX_MERGES):
             stored, _ = self._look()
             if self._codec.is_record(stored) and self._is_of_this_cursor(record := self._slot.decode(stored)):
                 return record  # of two runs that are first, one has written last
-            before_write()
-            made = self._first(last_journaled) if stored is None else self._anew(stored)
+            self._before_write()
+            if stored is None and self._take_up_0_1():
+                continue
+            made = self._first(owner) if stored is None else self._anew(stored, owner)
             if made is not None:
                 self._slot.write(made)
         raise WatermarkError(f"Others kept writing {self.key!r} while a window began.", "A retry begins anew.")
+
+    def check_owner(self, record: MarkRecord) -> None:
+        """See that no other task moves this mark.
+
+        Raises:
+            WatermarkOwnedError: one does.
+        """
+        by_hand = self._codec.by_hand(record.at)
+        found = self._mover.check(record, asset=self._options.asset.name, by_hand=by_hand)
+        if found is Ownership.LEFT:
+            log.warning("Taking over the mark %r from %s, which its Dag has no longer", self.key, record.owner)
+
+    def by_hand(self) -> str:
+        """How a person sets the mark, as a sentence."""
+        return self._codec.by_hand()
+
+    def is_of(self, epoch: str) -> bool:
+        """Whether a window that began at this epoch is one of this mark."""
+        record = self._record()
+        return record is not None and record.epoch == epoch
 
     def is_pending(self, epoch: str) -> bool:
         """Whether the mark is of this epoch, and nothing was loaded from it yet."""
         record = self._record()
         return record is not None and record.epoch == epoch and record.pending is not None
 
-    def set(self, at: T, *, pending: Pending) -> MarkRecord:
-        """Set the mark anew. A record that says so stays in place until something was loaded from there."""
-        record = self._codec.made(at, pending=pending)
-        self._slot.write(record)
-        return record
+    def first(self, record: MarkRecord | None) -> T:
+        """The initial value; a function is asked for it once in the life of a mark.
 
-    def move(self, loaded: Loaded, attempt: Attempt) -> tuple[Outcome, MarkRecord | None]:
+        Args:
+            record: of the mark, which keeps the answer.
+        """
+        if self._options.asks_for_initial and record is not None and record.first is not None:
+            return self._cursor.parse(record.first, what="the first value")
+        first = self._options.first()
+        if self._options.asks_for_initial:
+            self._answer = self._cursor.dump(first)  # kept with the next move
+        return first
+
+    def reset(self, to: T | None) -> MarkRecord:
+        """Set the mark anew, to a value or to the initial one.
+
+        A record that says so stays in place until something was loaded from there.
+        """
+        before = self._record()
+        at = self.first(before) if to is None else to
+        made = self._codec.made(at, pending="reset", by=Writer.of(self._attempt), first=self._answer)
+        if before is not None:
+            history = self._codec.newest((*before.history, self._move_to(at)))
+            first = self._answer if before.first is None else before.first
+            kept = {"owner": before.owner, "shared": before.shared, "first": first}
+            made = self._codec.fitted(made.model_copy(update={"history": history, **kept}))
+        self._slot.write(made)
+        return made
+
+    def move(
+        self, loaded: Loaded, *, mover: Mover, told_from: JsonValue, told_after: bool | None = None
+    ) -> tuple[Outcome, MarkRecord | None]:
         """What a finished window does to the mark, and the mark as it stands then.
 
+        Args:
+            loaded: what was loaded.
+            mover: the task that has loaded it.
+            told_from: where the line about it in the asset event begins.
+            told_after: that value itself is no part of it.
+
         Raises:
+            WatermarkOwnedError: another task moves the mark.
             WatermarkError: others kept writing it.
         """
         for _ in range(MAX_MERGES):
@@ -110,7 +173,24 @@ class Marks(Generic[T]):
             )
             if record is None or mark is None:
                 return outcome, record
-            written = self._codec.moved(record, mark, attempt)
+            self.check_owner(record)
+            scope = self._attempt.scope
+            written = self._codec.moved(
+                record,
+                mark,
+                self._attempt,
+                owner=mover.owner,
+                shared=mover.shared,
+                first=self._answer,
+                untold=Untold(
+                    start=told_from,
+                    after=True if told_after else None,
+                    dag_id=scope.dag_id,
+                    run_id=scope.run_id,
+                    task_id=scope.task_id,
+                    map_index=scope.map_index,
+                ),
+            )
             self._slot.write(written)
             if self._record() == written:
                 return outcome, written
@@ -118,53 +198,108 @@ class Marks(Generic[T]):
 
     # --- making -----------------------------------------------------------------------------------------------
 
-    def _first(self, last_journaled: Callable[[], JsonValue]) -> MarkRecord | None:
+    def _first(self, owner: Mover) -> MarkRecord | None:
         """A mark where there is none; None where there is one by now.
 
         What the events say is held against a look that comes after them. A run makes the record first and writes its
         event last: one that was missing before may have been made since, by the run whose event this is.
         """
-        stood = None if self._options.on_missing == "initial" else last_journaled()
+        told = None if self._options.on_missing == "initial" else self._journal.last()
         stored, lost = self._look()
         if stored is not None:
             return None
-        if stood is None and (lost is None or self._options.on_missing == "initial"):
-            return self._codec.made(self._options.first(), pending="initial")
-        if stood is None:
+        if told is None and (lost is None or self._options.on_missing == "initial"):
+            at = self._options.first()
+            first = self._cursor.dump(at) if self._options.asks_for_initial else None
+            return self._codec.made(at, pending="initial", owner=owner.owner, shared=owner.shared, first=first)
+        if told is None:
             raise WatermarkLostError(
                 f"{lost and lost.message} No event of asset {self._options.asset.name!r} says where the mark stood.",
-                "Type the value to go on from under this key in Airflow's UI, or set on_missing='initial' to load"
-                " everything again.",
+                f"{self._codec.by_hand()} Or set on_missing='initial' to load everything again.",
             ) from lost
         if self._options.on_missing == "fail":
             raise WatermarkLostError(
-                f"{self.key!r} is missing from the state of asset {self._options.asset.name!r}, although its events say"
-                f" that it stood at {stood}.",
-                "Set on_missing='recover' to go on from there, or on_missing='initial' to load everything again; or"
-                " type the value to go on from under this key in Airflow's UI.",
+                f"{self.key!r} is missing from the state of asset {self._options.asset.name!r}, although {told.source}"
+                f" says that it stood at {told.at!r}.",
+                "Set on_missing='recover' to go on from there, or on_missing='initial' to load everything again. Or"
+                f" set it by hand: {self._codec.by_hand(told.at)}",
             ) from lost
-        log.warning("The mark %r was missing; going on at %r, where the asset's events say it stood", self.key, stood)
-        return self._codec.made(self._cursor.parse(stood, what="the journal's mark"), pending=None)
+        log.warning("The mark %r was missing; going on at %r, where %s says it stood", self.key, told.at, told.source)
+        return self._codec.made(
+            self._cursor.parse(told.at, what="the journal's mark"),
+            pending=None,
+            owner=owner.owner,
+            shared=owner.shared,
+            first=told.first,
+            history=self._told_moves(),
+        )
 
-    def _anew(self, stored: JsonValue) -> MarkRecord:
+    def _anew(self, stored: JsonValue, owner: Mover) -> MarkRecord:
         """A mark in place of a value that a person typed, or of a mark of another cursor."""
         if self._codec.is_record(stored):
             return self._migrated(self._slot.decode(stored))
-        made = self._codec.made(self._codec.typed(stored), pending="rewind")
+        at = self._codec.typed(stored)
         log.warning("The mark %r was set to %r by hand; loading from there", self.key, stored)
-        return made
+        told = self._journal.last() if self._options.asks_for_initial else None
+        return self._codec.made(
+            at,
+            pending="rewind",
+            by=Writer.of(self._attempt, for_person=True),
+            owner=owner.owner,
+            shared=owner.shared,
+            first=None if told is None else told.first,
+            history=(*self._told_moves(), self._move_to(at, for_person=True)),
+        )
 
     def _migrated(self, record: MarkRecord) -> MarkRecord:
-        if self._options.migrate is None:
+        migrate = self._options.migrate
+        if migrate is None:
             raise WatermarkChangedError(
                 f"{self.key!r} is a mark of {record.definition or record.type!r}, and this watermark is one of"
                 f" {self._cursor.definition()!r}.",
                 f"Give migrate= a function that makes one of the other (it gets {record.at!r}), or this watermark"
-                " another name, or type the new value under the key in Airflow's UI.",
+                f" another name. Or set it by hand: {self._codec.by_hand()}",
             )
-        at = self._cursor.parse(self._options.migrate(record.at), what="what migrate() returned")
+        at = self._cursor.parse(migrate(record.at), what="what migrate() returned")
         log.warning("The mark %r was migrated from %r to %r", self.key, record.at, self._cursor.dump(at))
-        return self._codec.made(at, pending=None).model_copy(update={"rev": record.rev + 1, "history": record.history})
+        first = None if record.first is None else self._cursor.parse(migrate(record.first), what="migrate(first)")
+        kept = {
+            "rev": record.rev + 1,
+            "owner": record.owner,
+            "shared": record.shared,
+            "first": None if first is None else self._cursor.dump(first),
+        }
+        return self._codec.made(at, pending=None, history=record.history).model_copy(update=kept)
+
+    def _take_up_0_1(self) -> bool:
+        """Copy a mark from the key that version 0.1 gave it; whether there was one.
+
+        It stays where it was, for a downgrade, and says that it was taken up: it counts only once.
+        """
+        old = self._journal.keys.old
+        stored = None if old is None or old.mark == self.key else self.store.get(old.mark)
+        if old is None or stored is None:
+            return False
+        if not self._codec.is_record(stored):  # a person typed it
+            self.store.set(self.key, stored)
+            self.store.delete(old.mark)
+            return True
+        before = Slot(self.store, old.mark, MarkRecord)
+        record = before.decode(stored)
+        if record.taken_up:
+            return False
+        self._slot.write(record.model_copy(update={"key": self.key}))
+        before.write(record.model_copy(update={"taken_up": True}))
+        log.info("The mark %r was taken up from %r, where version 0.1 kept it", self.key, old.mark)
+        return True
+
+    def _move_to(self, at: T, *, for_person: Literal[True] | None = None) -> Move:
+        return Move(to=self._cursor.dump(at), run_id=self._attempt.scope.run_id, for_person=for_person)
+
+    def _told_moves(self) -> tuple[Move, ...]:
+        """The history as the asset's events have it: a value that a person types replaces the record with its own."""
+        moves = self._journal.moves(self._options.history)
+        return tuple(Move(to=told.at, run_id=told.run_id or "") for told in moves)
 
     # --- reading ----------------------------------------------------------------------------------------------
 
@@ -182,74 +317,3 @@ class Marks(Generic[T]):
 
     def _is_of_this_cursor(self, record: MarkRecord) -> bool:
         return record.type == self._cursor.type and record.definition in ({}, self._cursor.definition())
-
-
-@dataclass(frozen=True, kw_only=True)
-class MarkCodec(Generic[T]):
-    """A mark as values of its cursor, and as the record that is kept."""
-
-    key: str
-    cursor: CursorType[T]
-    history: int = 10
-
-    def is_record(self, stored: JsonValue) -> bool:
-        """Whether it is meant to be a record, and not a value that a person typed; a token may be an object as well."""
-        return isinstance(stored, dict) and (self.cursor.is_ordered or not _OF_RECORDS.isdisjoint(stored))
-
-    def typed(self, value: JsonValue) -> T:
-        """A bare value that a person put in place of the record.
-
-        Raises:
-            UnreadableRecordError: it is none of the cursor.
-        """
-        try:
-            return self.cursor.parse(value, what=self.key)
-        except CursorTypeError as error:
-            raise UnreadableRecordError(
-                f"What stands under {self.key!r} is neither a mark nor a value to go on from: {error.message}",
-                "Type a value of the cursor there, in Airflow's UI, or delete the key.",
-            ) from error
-
-    def made(self, at: T, *, pending: Pending | None) -> MarkRecord:
-        """A record made anew."""
-        return MarkRecord(
-            key=self.key,
-            type=self.cursor.type,
-            definition=self.cursor.definition(),
-            at=self.cursor.dump(at),
-            epoch=uuid4().hex[:12],
-            pending=pending,
-            ties=(),  # of the rows at it, none is known to be loaded
-        )
-
-    def parsed(self, record: MarkRecord) -> Mark:
-        """What a decision needs of the record."""
-
-        def parse(value: JsonValue) -> Any:
-            return self.cursor.parse(value, what=self.key)
-
-        return Mark(
-            at=parse(record.at),
-            epoch=record.epoch,
-            rev=record.rev,
-            ties=record.ties,
-            islands=tuple((parse(start), parse(end)) for start, end in record.islands),
-        )
-
-    def moved(self, record: MarkRecord, mark: Mark, attempt: Attempt) -> MarkRecord:
-        """The record when a decision has moved its mark."""
-        dump = self.cursor.dump
-        at = dump(mark.at)
-        has_moved = at != record.at
-        history = (*record.history, Move(to=at, run_id=attempt.scope.run_id)) if has_moved else record.history
-        return record.model_copy(
-            update={
-                "at": at,
-                "rev": record.rev + 1,
-                "pending": None if has_moved or mark.ties != record.ties else record.pending,
-                "ties": mark.ties,
-                "islands": tuple((dump(start), dump(end)) for start, end in mark.islands),
-                "by": Writer.of(attempt),
-                "history": history[-self.history :] if self.history else (),
-            }
-        )

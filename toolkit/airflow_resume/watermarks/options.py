@@ -13,8 +13,8 @@ from airflow_resume.attempt import utc_now
 from airflow_resume.errors import WatermarkWarning
 from airflow_resume.watermarks.commit import OnGap
 from airflow_resume.watermarks.cursor import CursorType
-from airflow_resume.watermarks.partition import Partition, partition_text
-from airflow_resume.watermarks.record import MARK_PREFIX
+from airflow_resume.watermarks.keys import MARK, partition_text
+from airflow_resume.watermarks.partition import Partition
 from airflow_resume.watermarks.track import Future, Nulls
 from airflow_resume.watermarks.window import Advance
 
@@ -50,11 +50,12 @@ class Options(Generic[T]):
     on_missing: OnMissing = "fail"
     history: int = 10
     migrate: Callable[[Any], object] | None = None
+    shared: bool = False
 
     def __post_init__(self) -> None:
         if not (getattr(self.asset, "name", None) and getattr(self.asset, "uri", None)):
             raise TypeError(f"watermark() needs an Asset, not {self.asset!r}")
-        values.make_key(MARK_PREFIX, self.name)
+        values.make_key(MARK, self.name)
         for name, choices in _CHOICES.items():
             check_choice(name, getattr(self, name), choices)
         check_whole("history", self.history, least=0)
@@ -111,6 +112,11 @@ class Options(Generic[T]):
             return None
         now = self.cursor.now(utc_now if self.clock is None else self.clock)
         return self.cursor.floor(now if self.delay is None else self.cursor.minus(now, self.delay))
+
+    @property
+    def asks_for_initial(self) -> bool:
+        """Whether the initial value is a function's answer, which is kept with the mark."""
+        return callable(self.initial)
 
     def first(self) -> T:
         """The initial value; a function is only asked now."""

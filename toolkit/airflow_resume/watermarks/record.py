@@ -7,20 +7,23 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
-from airflow_resume.attempt import Claim
+from airflow_resume import values
+from airflow_resume.attempt import Claim, Scope
 from airflow_resume.record import Record
 
 if TYPE_CHECKING:
     from airflow_resume.attempt import Attempt
-
-MARK_PREFIX, WINDOW_PREFIX = "resume.watermark", "resume.window"
 
 Pending = Literal["initial", "rewind", "reset"]
 Origin = Literal["mark", "conf", "backfill"]
 
 
 class Writer(BaseModel):
-    """The attempt that moved the mark."""
+    """The attempt that wrote the mark.
+
+    Args:
+        for_person: a person had set it by hand, and this attempt took that up.
+    """
 
     model_config = ConfigDict(defer_build=True, frozen=True, extra="allow", populate_by_name=True)
 
@@ -28,21 +31,64 @@ class Writer(BaseModel):
     run_id: str
     task_id: str
     try_number: int = Field(validation_alias="try", serialization_alias="try")
+    for_person: Literal[True] | None = None
 
     @classmethod
-    def of(cls, attempt: Attempt) -> Writer:
+    def of(cls, attempt: Attempt, *, for_person: Literal[True] | None = None) -> Writer:
         """The attempt, by name."""
         scope = attempt.scope
-        return cls(dag_id=scope.dag_id, run_id=scope.run_id, task_id=scope.task_id, try_number=attempt.try_number)
+        return cls(
+            dag_id=scope.dag_id,
+            run_id=scope.run_id,
+            task_id=scope.task_id,
+            try_number=attempt.try_number,
+            for_person=for_person,
+        )
+
+
+class Owner(BaseModel):
+    """The task that moves the mark."""
+
+    model_config = ConfigDict(defer_build=True, frozen=True, extra="allow")
+
+    dag_id: str
+    task_id: str
+
+    def __str__(self) -> str:
+        return f"the task {self.task_id!r} of the Dag {self.dag_id!r}"
+
+
+class Untold(BaseModel):
+    """Windows which an asset event may not tell of: an event is written when the task succeeds, after the mark moved.
+
+    Args:
+        start: where they begin; they end where the mark stands. `after`: without this value itself.
+        dag_id, run_id, task_id, map_index: of the task instance that writes the event.
+    """
+
+    model_config = ConfigDict(defer_build=True, frozen=True, extra="allow", populate_by_name=True)
+
+    start: JsonValue = Field(validation_alias="from", serialization_alias="from")
+    after: Literal[True] | None = None
+    dag_id: str
+    run_id: str
+    task_id: str
+    map_index: int = -1
+
+    @property
+    def scope(self) -> Scope:
+        """The task instance."""
+        return Scope(dag_id=self.dag_id, run_id=self.run_id, task_id=self.task_id, map_index=self.map_index)
 
 
 class Move(BaseModel):
-    """One line of the history: the mark moved to `to`, by a run."""
+    """One line of the history: the mark moved to `to`, by a run or a person."""
 
     model_config = ConfigDict(defer_build=True, frozen=True, extra="allow")
 
     to: JsonValue
     run_id: str
+    for_person: Literal[True] | None = None
 
 
 class MarkRecord(Record):
@@ -57,6 +103,11 @@ class MarkRecord(Record):
         ties: which rows at `at` are loaded, where they can be told apart.
         islands: windows loaded beyond `at`, with a gap before them: `(start, end)`, in order.
         by: who wrote this. `history`: the newest moves.
+        owner: the task that moves it; None: none has done so since it was set. `shared`: others may do so too.
+        first: what the function `initial` answered when the mark was made.
+        lag_seconds: how far the mark stood behind the time at which this was written; None where it is no time.
+        untold: what an asset event may be missing for.
+        taken_up: this is one of version 0.1, and the mark stands under another key now.
     """
 
     type: str
@@ -69,6 +120,12 @@ class MarkRecord(Record):
     islands: tuple[tuple[JsonValue, JsonValue], ...] = ()
     by: Writer | None = None
     history: tuple[Move, ...] = ()
+    owner: Owner | None = None
+    shared: Literal[True] | None = None
+    first: JsonValue = None
+    lag_seconds: float | None = None
+    untold: Untold | None = None
+    taken_up: Literal[True] | None = None
 
 
 class WindowState(str, Enum):
@@ -94,6 +151,7 @@ class WindowRecord(Record):
         ties: of the mark, so that a retry passes over the same rows.
         settles: nothing before the end changes any more.
         done: slices before it are loaded and committed (`window.split`).
+        told_from: where the line in the asset event begins; None: at `start`. `told_after`: without this value itself.
     """
 
     start: JsonValue = Field(default=None, validation_alias="from", serialization_alias="from")
@@ -109,5 +167,14 @@ class WindowRecord(Record):
     ties: tuple[str, ...] | None = None
     settles: bool = False
     done: JsonValue = None
+    told_from: JsonValue = None
+    told_after: Literal[True] | None = None
     state: WindowState = WindowState.PENDING
     claim: Claim
+
+    def fitted(self) -> WindowRecord:
+        """The record, cut to what a store takes: without the ties, whose rows are then read again."""
+        record = self.model_copy(update={"at": None}) if self.at == self.start else self
+        if record.ties and values.stored_size(record.to_json()) > values.MAX_BYTES:
+            return record.model_copy(update={"ties": None})
+        return record

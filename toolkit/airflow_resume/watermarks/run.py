@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from airflow_resume import metrics
-from airflow_resume.attempt import AnyContext, current_attempt, utc_now
+from airflow_resume.attempt import AnyContext, current_attempt, state_in_airflow, utc_now
 from airflow_resume.errors import (
     PartitionNeededError,
+    WatermarkAheadError,
     WatermarkChangedError,
     WatermarkConflictError,
     WatermarkGapError,
@@ -19,13 +21,15 @@ from airflow_resume.store import ask, asset_store, task_store
 from airflow_resume.watermarks.begin import Bounds, decide_bounds
 from airflow_resume.watermarks.checks import remarks_on
 from airflow_resume.watermarks.commit import Loaded, Outcome
-from airflow_resume.watermarks.journal import last_mark, note_with_task, noted_with_task, write_entry
+from airflow_resume.watermarks.journal import Journal
+from airflow_resume.watermarks.keys import Keys
 from airflow_resume.watermarks.marks import Marks
 from airflow_resume.watermarks.options import Options
 from airflow_resume.watermarks.override import override_of
-from airflow_resume.watermarks.partition import partition_key
-from airflow_resume.watermarks.record import MARK_PREFIX, WINDOW_PREFIX, MarkRecord, Pending, WindowRecord, WindowState
-from airflow_resume.watermarks.staged import StageToken
+from airflow_resume.watermarks.ownership import Mover
+from airflow_resume.watermarks.record import MarkRecord, Owner, Pending, Untold, WindowRecord, WindowState
+from airflow_resume.watermarks.staged import StageToken, ToldWindow
+from airflow_resume.watermarks.track import THE_ONE
 from airflow_resume.watermarks.window import Window
 
 if TYPE_CHECKING:
@@ -52,14 +56,16 @@ class WindowRun(Generic[T]):
         self.context, self.partition = context, partition
         self._options, self._cursor = options, options.cursor
         self._attempt = current_attempt(context)
-        self._mark_key = partition_key(MARK_PREFIX, options.name, partition)
+        self._keys = Keys.of(asset=options.asset.name, name=options.name, partition=partition)
+        self._mark_key = self._keys.mark
         if self._attempt.scope.map_index >= 0 and partition is None:
             raise PartitionNeededError(
                 f"The instances of this mapped task would share the one mark {self._mark_key!r}, and skip each"
                 " other's rows.",
                 "Say which part each one loads, such as watermark(..., partition=lambda table: table).",
             )
-        self._slot = Slot(task_store(context), partition_key(WINDOW_PREFIX, options.name, partition), WindowRecord)
+        self._slot = Slot(task_store(context), self._keys.window, WindowRecord)
+        self._journal = Journal(context=context, asset=options.asset, keys=self._keys, store=self._slot.store)
 
     # --- the beginning ----------------------------------------------------------------------------------------
 
@@ -68,7 +74,7 @@ class WindowRun(Generic[T]):
         task = getattr(self.context.get("ti"), "task", None)
         for remark in remarks_on(task, self._options.asset, is_partitioned=self.partition is not None):
             log.warning("%s.", remark)
-        begun = self._slot.read()
+        begun = self._slot.read() or self._begun_in_0_1()
         is_new = begun is None or begun.state is WindowState.CLAIMED
         window = self._new() if begun is None or is_new else self._again(begun)
         if window.record is not None:
@@ -90,40 +96,89 @@ class WindowRun(Generic[T]):
         at = self._parsed(begun.start if begun.at is None else begun.at)
         return self._window(bounds, at=at, record=record, is_retry=begun.state is WindowState.PENDING)
 
+    def _begun_in_0_1(self) -> WindowRecord | None:
+        """A window under the key that version 0.1 gave it, if it is one of this asset: several may have shared it."""
+        old = self._keys.old
+        if old is None or self._attempt.try_number == 1:  # nothing was begun before
+            return None
+        found = Slot(self._slot.store, old.window, WindowRecord).read()
+        if found is None or found.state is WindowState.CLAIMED or not self._marks.is_of(found.epoch):
+            return None
+        return found.model_copy(update={"key": self._slot.key})
+
     def _still_pending(self, begun: WindowRecord) -> Pending | None:
         """Why the window began at a mark that was set; None if something was loaded since.
 
         A body that starts over on `is_initial`, such as by emptying its table, would lose that.
         """
-        return begun.reset if self._marks().is_pending(begun.epoch) else None
+        return begun.reset if self._marks.is_pending(begun.epoch) else None
 
     def _new(self) -> Window[T]:
         override = override_of(self.context, self._options)
-        mark = self._marks().find(before_write=self._claim, last_journaled=self._last_journaled)
+        moves = override is None or override.commits
+        mark = self._marks.find(moves=moves)
+        if moves:
+            self._marks.check_owner(mark)
         at = self._parsed(mark.at)
+        ceiling = self._options.ceiling()
         if override is not None:
-            bounds, origin, commits = override.bounds, override.origin, override.commits
+            bounds, origin = override.bounds, override.origin
             log.warning("This run loads %s to %s, as its %s says", bounds.start, bounds.end, origin)
-            ceiling = self._options.ceiling()
             limit = None if ceiling is None else self._cursor.dump(ceiling)
-            record = self._record(bounds, mark, origin=origin, commits=commits, limit=limit)
+            record = self._record(bounds, mark, origin=origin, commits=moves, limit=limit)
             return self._window(bounds, at=at, record=record)
-        first = None if mark.pending is not None or self._options.lookback is None else self._options.first()
+        lookback, span = self._options.lookback, self._options.max_span
+        first = None if mark.pending is not None or lookback is None else self._marks.first(mark)
         bounds = decide_bounds(
-            at=at,
-            first=first,
-            ceiling=self._options.ceiling(),
-            cursor=self._cursor,
-            lookback=self._options.lookback,
-            max_span=self._options.max_span,
+            at=at, first=first, ceiling=ceiling, cursor=self._cursor, lookback=lookback, max_span=span
         )
         if bounds.is_empty:
+            self._check_not_ahead(mark, at, ceiling)
             return self._window(bounds, at=at, record=None, reset=mark.pending)
-        span = self._options.max_span
         # A window that was cut short ends where nothing changes any more: it may be empty, and the mark moves on.
         settles = span is not None and bounds.end == self._cursor.plus(at, span)
-        record = self._record(bounds, mark, reset=mark.pending, ties=mark.ties, settles=settles)
+        untold = self._untold(mark, bounds.start)
+        record = self._record(
+            bounds,
+            mark,
+            reset=mark.pending,
+            ties=mark.ties,
+            settles=settles,
+            told_from=None if untold is None else untold.start,
+            told_after=None if untold is None else untold.after,
+        )
         return self._window(bounds, at=at, record=record, reset=mark.pending)
+
+    def _check_not_ahead(self, mark: MarkRecord, at: T, ceiling: T | None) -> None:
+        """A mark that stands behind this moment keeps every run from loading anything, until then.
+
+        Raises:
+            WatermarkAheadError: a person has set it there.
+        """
+        if ceiling is None:
+            return
+        delay = self._options.delay
+        now = ceiling if delay is None else self._cursor.plus(ceiling, delay)
+        if not now < at or mark.pending == "initial":  # type: ignore[operator]
+            return
+        text = f"The mark {self._mark_key!r} stands at {mark.at!r}, and by the watermark's clock it is {now} now"
+        if mark.pending == "rewind":
+            raise WatermarkAheadError(f"{text}: nothing would be loaded until then.", self._marks.by_hand())
+        log.warning("%s, so nothing is loaded until then", text)
+
+    def _untold(self, mark: MarkRecord, start: T) -> Untold | None:
+        """What a run loaded that moved the mark and then did not succeed, if it lies before `start`.
+
+        Its event is missing, as Airflow writes one only with success: this run tells of it, so that consumers learn it.
+        """
+        untold = mark.untold
+        if untold is None:
+            return None
+        before: Any = self._parsed(untold.start)
+        if before == start or (self._cursor.is_ordered and not before < start):
+            return None
+        state = ask(self._slot.store, lambda: state_in_airflow(self.context.get("ti"), untold.scope))
+        return untold if state in _WITHOUT_EVENT else None
 
     def _record(self, bounds: Bounds[T], mark: MarkRecord, **fields: Any) -> WindowRecord:
         return WindowRecord(
@@ -136,7 +191,7 @@ class WindowRun(Generic[T]):
             epoch=mark.epoch,
             claim=self._attempt.claim(utc_now()),
             **fields,
-        )
+        ).fitted()
 
     def _window(
         self,
@@ -161,6 +216,7 @@ class WindowRun(Generic[T]):
             reset=reset if record is None else record.reset,
             commit_slice=self._commit_slice,
             stage=self._stage,
+            check=self.check,
         )
 
     def _claim(self) -> None:
@@ -175,13 +231,6 @@ class WindowRun(Generic[T]):
                 claim=self._attempt.claim(utc_now()),
             )
         )
-
-    def _last_journaled(self) -> JsonValue:
-        def find() -> JsonValue:
-            found = last_mark(self.context, self._options.asset, self._journal_name)
-            return noted_with_task(self.context, self._options.asset, self._mark_key) if found is None else found
-
-        return ask(self._slot.store, find)
 
     # --- the end ----------------------------------------------------------------------------------------------
 
@@ -200,7 +249,7 @@ class WindowRun(Generic[T]):
 
     def commit_staged(self, staged: object) -> Outcome:
         """Move the mark over a window that an earlier task of the run loaded."""
-        token = StageToken.read(staged, key=self._mark_key, scope=self._attempt.scope)
+        token = StageToken.read(staged, keys=self._keys, scope=self._attempt.scope)
         if token.is_of_nothing:
             return Outcome.EMPTY
         record = WindowRecord(
@@ -212,6 +261,7 @@ class WindowRun(Generic[T]):
             epoch=token.epoch,
             origin=token.origin,
             commits=token.commits,
+            told_from=None if token.tells is None else token.tells.start,
             claim=self._attempt.claim(utc_now()),
         )
         outcome, mark = self._commit(record, token)
@@ -231,7 +281,12 @@ class WindowRun(Generic[T]):
             base_rev=token.base_rev,
             ties=token.ties,
         )
-        outcome, mark = self._marks().move(loaded, self._attempt)
+        outcome, mark = self._marks.move(
+            loaded,
+            mover=self._mover(token.task_id or self._attempt.scope.task_id),
+            told_from=token.start if record.told_from is None else record.told_from,
+            told_after=token.tells.begins_after if token.tells is not None else None,
+        )
         # A cleared run loads what it loaded before, and others may well have moved the token since.
         is_replay = record.state is WindowState.COMMITTED
         return (Outcome.NOOP if outcome is Outcome.CONFLICT and is_replay else outcome), mark
@@ -242,7 +297,7 @@ class WindowRun(Generic[T]):
         level = logging.INFO if outcome in _EXPECTED else logging.WARNING
         log.log(level, "Window %s of %r: %s", _bounds(token), self._mark_key, _EXPLAINED[outcome])
         if outcome is not Outcome.FENCED:
-            self._journal(token, outcome, mark, origin=record.origin)
+            self._tell(token, outcome, mark)
 
     def _raise_if_failed(
         self, token: StageToken, outcome: Outcome, mark: MarkRecord | None, *, can_begin_anew: bool
@@ -266,34 +321,41 @@ class WindowRun(Generic[T]):
                 "Load that first; on_gap='hold' remembers such windows, and 'jump' goes on over them.",
             )
 
-    def _journal(self, token: StageToken, outcome: Outcome, mark: MarkRecord | None, *, origin: str) -> None:
-        entry: dict[str, JsonValue] = {
+    def _tell(self, token: StageToken, outcome: Outcome, mark: MarkRecord | None) -> None:
+        """Write the line in the asset event, and the note."""
+        told = {} if token.tells is None else token.tells.model_dump(mode="json", by_alias=True, exclude_none=True)
+        line: dict[str, JsonValue] = {
             "name": self._options.name,
-            "from": token.start,
-            "to": token.end if token.end is not None else token.new,
+            "asset": self._options.asset.name,
+            **told,
             "at": None if mark is None else mark.at,
             "outcome": outcome.value,
             "definition": dict(self._cursor.definition()),
         }
         if self.partition is not None:
-            entry["partition"] = self.partition
-        if origin != "mark":
-            entry["origin"] = origin
-        write_entry(self.context, self._options.asset, self._journal_name, entry)
+            line["partition"] = self.partition
+        if token.origin != "mark":
+            line["origin"] = token.origin
+        if mark is not None and mark.first is not None:
+            line["first"] = mark.first
+        self._journal.write(line)
         if mark is not None:
-            at = mark.at
-            ask(self._slot.store, lambda: note_with_task(self.context, self._mark_key, at, utc_now()))
+            self._journal.note(mark.at, utc_now())
 
     def _token(self, window: Window[T], reached: T | None) -> StageToken:
         record, scope = window.record, self._attempt.scope
+        names = {
+            "key": self._mark_key,
+            "partition": self.partition,
+            "dag_id": scope.dag_id,
+            "run_id": scope.run_id,
+            "task_id": scope.task_id,
+        }
         if record is None:  # nothing is new, and nothing to commit
             at = self._cursor.dump(self._cursor.parse(window.start, what="the window's start"))
-            return StageToken.of_nothing(key=self._mark_key, partition=self.partition, scope=scope, at=at)
+            return StageToken(**names, start=at, epoch="", base_rev=0)
         return StageToken(
-            key=self._mark_key,
-            partition=self.partition,
-            dag_id=scope.dag_id,
-            run_id=scope.run_id,
+            **names,
             start=record.start,
             end=record.end,
             new=None if reached is None else self._cursor.dump(reached),
@@ -302,38 +364,75 @@ class WindowRun(Generic[T]):
             commits=window.commits,
             ties=window.ties_at(reached),
             origin=record.origin,
+            tells=self._tells(window, record),
+        )
+
+    def _tells(self, window: Window[T], record: WindowRecord) -> ToldWindow | None:
+        """What consumers learn: exactly what was loaded, and not what the window was to load."""
+        end = window.loaded_to()
+        if end is None or window.is_sample:
+            return None
+        to = self._cursor.dump(end)
+        is_after = record.told_after if record.told_from is not None else window.begins_after_start
+        is_upto = THE_ONE in (window.ties_at(end) or ())
+        start = record.start if record.told_from is None else record.told_from
+        if start == to and not is_upto:
+            return None
+        return ToldWindow(
+            start=start,
+            end=to,
+            bounds=f"{'(' if is_after else '['}{']' if is_upto else ')'}",
+            new_from=None if record.at in (None, record.start) else record.at,
         )
 
     def _stage(self, window: Window[T]) -> dict[str, JsonValue]:
-        return self._token(window, window.reached()).model_dump(mode="json")
+        return self._token(window, window.reached()).model_dump(mode="json", by_alias=True)
 
-    def _commit_slice(self, window: Window[T], stop: T) -> None:
-        """Everything before `stop` is loaded."""
+    def _commit_slice(self, window: Window[T], stop: T, reached: T | None) -> None:
+        """Everything before `stop` is loaded; the mark may move to `reached`, if anything was seen."""
         record = window.record
         if record is None:
             return
-        token = self._token(window, stop)
+        token = self._token(window, reached)
         outcome, mark = self._commit(record, token)
         self._raise_if_failed(token, outcome, mark, can_begin_anew=token.origin == "mark")
-        log.info("Slice up to %s of %r: %s", token.new, self._mark_key, _EXPLAINED[outcome])
-        window.record = record.model_copy(update={"done": token.new})
+        log.info("Slice up to %s of %r: %s", self._cursor.dump(stop), self._mark_key, _EXPLAINED[outcome])
+        window.record = record.model_copy(update={"done": self._cursor.dump(stop)})
         self._slot.write(window.record)
+
+    def check(self, window: Window[T]) -> None:
+        """See that this attempt is still the one that loads the window: Airflow takes no write of another."""
+        if window.record is not None:
+            self._slot.write(window.record)
 
     def reset(self, to: object) -> None:
         """Set the mark anew."""
-        at = self._options.first() if to is None else self._cursor.parse(to, what="to")
+        at = None if to is None else self._cursor.parse(to, what="to")
         self._claim()
-        record = self._marks().set(at, pending="reset")
+        record = self._marks.reset(at)
         log.warning("The mark %r was set to %r; the next run loads from there", self._mark_key, record.at)
 
     # --- parts ------------------------------------------------------------------------------------------------
 
+    @cached_property
     def _marks(self) -> Marks[T]:
-        return Marks(asset_store(self.context, self._options.asset), self._mark_key, self._options)
+        return Marks(
+            asset_store(self.context, self._options.asset),
+            self._options,
+            attempt=self._attempt,
+            mover=self._mover(self._attempt.scope.task_id),
+            journal=self._journal,
+            before_write=self._claim,
+        )
 
-    @property
-    def _journal_name(self) -> str:
-        return self._mark_key.removeprefix(f"{MARK_PREFIX}.")
+    def _mover(self, task_id: str) -> Mover:
+        """The task, as one that moves the mark."""
+        dag_id, task_ids = self._attempt.scope.dag_id, getattr(self.context.get("dag"), "task_dict", None)
+        return Mover(
+            owner=Owner(dag_id=dag_id, task_id=task_id) if dag_id and task_id else None,
+            shared=self._options.shared,
+            task_ids=task_ids,
+        )
 
     def _parsed(self, value: JsonValue) -> T:
         return self._cursor.parse(value, what=self._mark_key)
@@ -353,6 +452,8 @@ def _bounds(token: StageToken) -> str:
     return f"[{token.start}, {'...' if token.end is None else token.end})"
 
 
+_WITHOUT_EVENT = {"failed", "upstream_failed", "skipped", "removed"}
+"""States of a task instance that has sent no asset event."""
 _EXPECTED = {Outcome.ADVANCED, Outcome.NOOP, Outcome.UNCOMMITTED, Outcome.EMPTY}
 _EXPLAINED: Mapping[Outcome, str] = {
     Outcome.ADVANCED: "advanced, the mark stands behind it",

@@ -4,13 +4,36 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
 from airflow_resume.errors import StageTokenError
+from airflow_resume.watermarks.keys import Keys
 from airflow_resume.watermarks.record import Origin
 
 if TYPE_CHECKING:
     from airflow_resume.attempt import Scope
+
+
+class ToldWindow(BaseModel):
+    """A window that was loaded, as consumers learn of it.
+
+    Args:
+        start, end: as the cursor keeps them.
+        bounds: which of the two are part of it, as for ranges in SQL: `[)`, `(]`, `[]` or `()`.
+        new_from: what lies before it was loaded earlier too, and read again for a lookback.
+    """
+
+    model_config = ConfigDict(defer_build=True, frozen=True, extra="ignore", populate_by_name=True)
+
+    start: JsonValue = Field(validation_alias="from", serialization_alias="from")
+    end: JsonValue = Field(validation_alias="to", serialization_alias="to")
+    bounds: str = "[)"
+    new_from: JsonValue = None
+
+    @property
+    def begins_after(self) -> bool:
+        """Whether the start itself is no part of it."""
+        return self.bounds.startswith("(")
 
 
 class StageToken(BaseModel):
@@ -18,18 +41,20 @@ class StageToken(BaseModel):
 
     Args:
         key: of the mark.
-        dag_id, run_id: of the run that loaded it.
+        dag_id, run_id, task_id: of the task that loaded it.
         new: how far the mark may move.
         ties: which rows at `new` are loaded.
+        tells: what consumers learn; None: there is nothing to tell.
     """
 
     model_config = ConfigDict(defer_build=True, frozen=True, extra="forbid")
 
-    v: int = 1
+    v: int = 2
     key: str
     partition: JsonValue = None
     dag_id: str
     run_id: str
+    task_id: str = ""
     start: JsonValue
     end: JsonValue = None
     new: JsonValue = None
@@ -38,21 +63,15 @@ class StageToken(BaseModel):
     commits: bool = True
     origin: Origin = "mark"
     ties: tuple[str, ...] | None = None
-
-    @classmethod
-    def of_nothing(cls, *, key: str, partition: JsonValue, scope: Scope, at: JsonValue) -> StageToken:
-        """The token of an empty window, so that a last task need not ask whether there was one."""
-        return cls(
-            key=key, partition=partition, dag_id=scope.dag_id, run_id=scope.run_id, start=at, epoch="", base_rev=0
-        )
+    tells: ToldWindow | None = None
 
     @property
     def is_of_nothing(self) -> bool:
-        """Whether nothing was new."""
+        """Whether nothing was new: then a last task need not ask whether there was a window."""
         return not self.epoch
 
     @classmethod
-    def read(cls, token: object, *, key: str, scope: Scope) -> StageToken:
+    def read(cls, token: object, *, keys: Keys, scope: Scope) -> StageToken:
         """The token, if it is one of this mark and run.
 
         Raises:
@@ -70,6 +89,11 @@ class StageToken(BaseModel):
                 f" {scope.dag_id!r}.",
                 "Pull it from this run.",
             )
-        if read.key != key:
-            raise StageTokenError(f"This token is one of {read.key!r}, and this watermark is {key!r}")
-        return read
+        if read.key not in {keys.mark, keys.old and keys.old.mark}:
+            raise StageTokenError(f"This token is one of {read.key!r}, and this watermark is {keys.mark!r}")
+        return read if read.v > 1 else read.model_copy(update={"tells": read.told_by_0_1()})
+
+    def told_by_0_1(self) -> ToldWindow | None:
+        """What version 0.1 told of a window."""
+        to = self.new if self.end is None else self.end
+        return None if to is None else ToldWindow(start=self.start, end=to)

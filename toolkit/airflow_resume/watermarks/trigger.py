@@ -13,8 +13,9 @@ from airflow_resume.record import Slot
 from airflow_resume.store import RETRY_SECONDS, MemoryStore, followed
 from airflow_resume.watermarks.commit import Loaded, Outcome, decide_commit
 from airflow_resume.watermarks.cursor import CursorType, infer_cursor
-from airflow_resume.watermarks.marks import MarkCodec
-from airflow_resume.watermarks.record import MARK_PREFIX, MarkRecord
+from airflow_resume.watermarks.keys import MARK
+from airflow_resume.watermarks.mark_codec import MarkCodec
+from airflow_resume.watermarks.record import MarkRecord
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -68,7 +69,7 @@ class AsyncWatermark(Generic[T]):
         self._store = store
         self._cursor: CursorType[Any] = infer_cursor(initial) if cursor is None else cursor
         self._initial = self._cursor.parse(initial, what="initial")
-        self._key = values.make_key(MARK_PREFIX, name)
+        self._key = values.make_key(MARK, name)
         self._codec = MarkCodec[Any](key=self._key, cursor=self._cursor)
         self._known: MarkRecord | None = None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Iterator
 from copy import copy
 from datetime import datetime, timezone
@@ -24,6 +25,9 @@ RowT = TypeVar("RowT")
 T = TypeVar("T", default=Any)
 
 Advance = Literal["window", "observed", "explicit"]
+
+CHECK_SECONDS = 5
+"""How often `track` and `split` look whether the window is still this attempt's."""
 
 
 class Window(Generic[T]):
@@ -50,8 +54,9 @@ class Window(Generic[T]):
         partition: JsonValue = None,
         is_retry: bool = False,
         reset: Pending | None = None,
-        commit_slice: Callable[[Window[T], T], None] | None = None,
+        commit_slice: Callable[[Window[T], T, T | None], None] | None = None,
         stage: Callable[[Window[T]], dict[str, JsonValue]] | None = None,
+        check: Callable[[Window[T]], None] | None = None,
     ) -> None:
         self.record = record
         self.partition = partition
@@ -67,7 +72,8 @@ class Window(Generic[T]):
         self._limit = None if limit is None else cursor.parse(limit, what="the limit")
         self._reset: Pending | None = reset
         self._known = frozenset(() if record is None else record.ties or ())
-        self._commit_slice, self._stage = commit_slice, stage
+        self._commit_slice, self._stage, self._check = commit_slice, stage, check
+        self._checked_at = time.monotonic()
         self._begin_reading()
 
     def _begin_reading(self) -> None:
@@ -126,6 +132,23 @@ class Window(Generic[T]):
         """Where the bounds come from: the mark, the run's conf, or a backfill's data interval."""
         return "mark" if self.record is None else self.record.origin
 
+    def check(self) -> None:
+        """See that no other attempt has taken this window over, such as after a lost worker; one request.
+
+        To be called between the steps of a long body, and right before one that must not be done twice. `track` and
+        `split` do so themselves, when some seconds have passed.
+
+        Raises:
+            SupersededError: another attempt loads the window. Leave it to that one.
+        """
+        self._checked_at = time.monotonic()
+        if self._check is not None:
+            self._check(self)
+
+    def _check_now_and_then(self) -> None:
+        if time.monotonic() - self._checked_at > CHECK_SECONDS:
+            self.check()
+
     def sql(self, column: str | list[str], *, style: Style = "named") -> tuple[str, dict[str, Any] | list[Any]]:
         """The condition of a query for these rows, and its parameters.
 
@@ -137,7 +160,7 @@ class Window(Generic[T]):
             column,
             start=self.start,
             end=None if self._end is None else self.end,
-            after=self._start == self._at and THE_ONE in self._known,
+            after=self.begins_after_start,
             keeps_nulls=self._nulls == "keep",
             style=style,
         )
@@ -192,6 +215,7 @@ class Window(Generic[T]):
         )
         self._has_read = True
         self._open_reads += 1
+        self._check_now_and_then()
         return self._read_to_its_end(tracker.tracked(rows, key, self.tally, unique=unique, ordered=ordered))
 
     def _read_to_its_end(self, elements: Iterator[RowT]) -> Iterator[RowT]:
@@ -200,6 +224,7 @@ class Window(Generic[T]):
     def _note_end(self) -> Iterator[Any]:
         """Nothing, behind what there was."""
         self._open_reads -= 1
+        self._check_now_and_then()
         yield from ()
 
     def observe(self, value: object) -> None:
@@ -251,8 +276,14 @@ class Window(Generic[T]):
             yield piece
             self._take_up(piece, stop)
             if stop < end and self._commit_slice is not None and self.commits:
-                self._commit_slice(self, self._limited(stop))
+                self._commit_slice(self, self._limited(stop), self._reached_in_slices(stop))
+            else:
+                self._check_now_and_then()
             start = stop
+
+    def _reached_in_slices(self, stop: T) -> T | None:
+        """How far the mark may move when the slices up to `stop` are loaded: in an observed mode, to what was seen."""
+        return self._limited(stop) if self._moves_with_window else self.reached()
 
     def _take_up(self, piece: Window[T], stop: T) -> None:
         """What the body has said about a slice holds for the whole window."""
@@ -270,7 +301,7 @@ class Window(Generic[T]):
     def _narrow(self, start: T, stop: T) -> Window[T]:
         """Become a slice, which the whole window commits."""
         self._start, self._end = start, stop
-        self._commit_slice = self._stage = None
+        self._commit_slice = self._stage = None  # it has the check of the whole window
         self._begin_reading()
         return self
 
@@ -327,10 +358,29 @@ class Window(Generic[T]):
                 reached = limit
         return cast("T", reached)
 
+    def loaded_to(self) -> T | None:
+        """Up to where rows were loaded; None: nothing was seen."""
+        is_whole = self.origin != "mark" and self._told is None and self._advance != "explicit"
+        return self._limited(self._end) if is_whole and self._end is not None else self.reached()
+
+    @property
+    def begins_after_start(self) -> bool:
+        """Whether the row at the start is loaded already, as with an id that is unique."""
+        return self._start == self._at and THE_ONE in self._known
+
+    @property
+    def is_sample(self) -> bool:
+        """Whether the run only looked."""
+        return self._sampled
+
+    @property
+    def _moves_with_window(self) -> bool:
+        return self._advance == "window" or self._settles
+
     def _aim(self) -> T | None:
         if self._told is not None or self._advance == "explicit":
             return self._told
-        if self._advance == "window" or self._settles:
+        if self._moves_with_window:
             return self._end
         top: T | None = self.tally.top
         return None if top is None else self._cursor.floor(top)
