@@ -28,6 +28,8 @@ MAX_DEPTH = 64
 """Levels of nesting allowed. The store accepts 250 and then fails every later read."""
 MAX_BYTES = 60_000
 """The largest record written, in bytes of JSON: a little under the 64 KB that Airflow's REST API refuses."""
+MAX_CURSOR_BYTES = 28_000
+"""The largest value of a watermark: a window's record holds two of them."""
 LARGE_BYTES = 16_000
 """From here on a record is worth a warning: it is sent whole with every write, and shown whole in Airflow's UI."""
 MIN_INT, MAX_INT = -(2**63), 2**64 - 1

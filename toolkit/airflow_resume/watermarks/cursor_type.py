@@ -10,7 +10,8 @@ from datetime import timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 
-from airflow_resume.errors import CursorTypeError
+from airflow_resume import values
+from airflow_resume.errors import CursorTypeError, ValueTooLargeError
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -21,6 +22,8 @@ Span = timedelta | int | Decimal
 """A distance between two values: what a delay, a lookback and a largest window are given in."""
 
 MAX_SHOWN = 200
+MOST_BYTES = 12
+"""Of one character, in JSON: two surrogates, each written as \\ud83d."""
 
 
 @dataclass(frozen=True)
@@ -96,6 +99,22 @@ class CursorType(ABC, Generic[T]):
         """The value `span` earlier, or the first one there is."""
         self.check_span("span", span)
         return value
+
+
+def check_fits(value: object, *, what: str) -> None:
+    """Refuse a value that a record has no room for, when it is first seen and nothing is loaded yet.
+
+    Raises:
+        ValueTooLargeError: of more bytes of JSON than `values.MAX_CURSOR_BYTES`.
+    """
+    if isinstance(value, str) and len(value) * MOST_BYTES < values.MAX_CURSOR_BYTES:
+        return
+    size = values.stored_size(value)
+    if size > values.MAX_CURSOR_BYTES:
+        raise ValueTooLargeError(
+            f"{what} has {size:,} bytes of JSON, and a value of a watermark may have {values.MAX_CURSOR_BYTES:,}.",
+            "Keep it elsewhere (object storage, a table), and here where it is.",
+        )
 
 
 def refusal(value: object, remedy: str, *, what: str, why: str = "") -> CursorTypeError:

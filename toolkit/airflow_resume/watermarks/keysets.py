@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from airflow_resume.watermarks.cursor_type import CursorType, refusal
+from airflow_resume.watermarks.cursor_type import CursorType, check_fits, refusal
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -54,7 +54,10 @@ class KeysetCursor(CursorType[tuple[Any, ...]]):
         if len(value) != len(self.parts):
             raise refusal(value, f"Give {len(self.parts)}: ({names}).", what=what, why=f"It has {len(value)} values.")
         pairs = zip(self.parts, value, strict=True)
-        return tuple(part.parse(item, what=f"{what}[{at}]") for at, (part, item) in enumerate(pairs))
+        found = tuple(part.parse(item, what=f"{what}[{at}]") for at, (part, item) in enumerate(pairs))
+        if any(part.plain is str for part in self.parts):
+            check_fits("".join(item for item in found if isinstance(item, str)), what=what)
+        return found
 
     def dump(self, value: tuple[Any, ...]) -> list[JsonValue]:
         """The values as their parts keep them."""

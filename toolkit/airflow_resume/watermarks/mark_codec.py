@@ -124,14 +124,14 @@ class MarkCodec(Generic[T]):
         """
         dump = self.cursor.dump
         at = dump(mark.at)
-        has_moved = at != record.at
+        has_moved, has_more_ties = at != record.at, mark.ties != record.ties
         history = (*record.history, Move(to=at, run_id=attempt.scope.run_id)) if has_moved else record.history
         return self.fitted(
             record.model_copy(
                 update={
                     "at": at,
                     "rev": record.rev + 1,
-                    "pending": None if has_moved or mark.ties != record.ties else record.pending,
+                    "pending": None if has_moved or has_more_ties else record.pending,
                     "ties": mark.ties,
                     "islands": tuple((dump(start), dump(end)) for start, end in mark.islands),
                     "by": Writer.of(attempt),
@@ -140,7 +140,7 @@ class MarkCodec(Generic[T]):
                     "shared": _true_or_none(shared) if owner is not None else record.shared,
                     "first": first if record.first is None else record.first,
                     "lag_seconds": seconds_behind(mark.at),
-                    "untold": untold if has_moved else record.untold,
+                    "untold": untold if has_moved or has_more_ties else record.untold,
                 }
             )
         )

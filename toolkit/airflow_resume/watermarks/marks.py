@@ -92,14 +92,14 @@ class Marks(Generic[T]):
                 self._slot.write(made)
         raise WatermarkError(f"Others kept writing {self.key!r} while a window began.", "A retry begins anew.")
 
-    def check_owner(self, record: MarkRecord) -> None:
-        """See that no other task moves this mark.
+    def check_owner(self, record: MarkRecord, mover: Mover | None = None) -> None:
+        """See that no other task moves this mark than the mover, by default the running task.
 
         Raises:
             WatermarkOwnedError: one does.
         """
         by_hand = self._codec.by_hand(record.at)
-        found = self._mover.check(record, asset=self._options.asset.name, by_hand=by_hand)
+        found = (mover or self._mover).check(record, asset=self._options.asset.name, by_hand=by_hand)
         if found is Ownership.LEFT:
             log.warning("Taking over the mark %r from %s, which its Dag has no longer", self.key, record.owner)
 
@@ -147,7 +147,7 @@ class Marks(Generic[T]):
         return made
 
     def move(
-        self, loaded: Loaded, *, mover: Mover, told_from: JsonValue, told_after: bool | None = None
+        self, loaded: Loaded, *, mover: Mover, told_from: JsonValue, told_after: bool, tells_for_others: bool
     ) -> tuple[Outcome, MarkRecord | None]:
         """What a finished window does to the mark, and the mark as it stands then.
 
@@ -156,6 +156,7 @@ class Marks(Generic[T]):
             mover: the task that has loaded it.
             told_from: where the line about it in the asset event begins.
             told_after: that value itself is no part of it.
+            tells_for_others: it tells of what an earlier run loaded, too.
 
         Raises:
             WatermarkOwnedError: another task moves the mark.
@@ -171,26 +172,22 @@ class Marks(Generic[T]):
                 ordered=self._cursor.is_ordered,
                 on_gap=self._options.on_gap,
             )
-            if record is None or mark is None:
+            if record is None or (mark is None and (outcome is not Outcome.NOOP or not tells_for_others)):
                 return outcome, record
-            self.check_owner(record)
-            scope = self._attempt.scope
-            written = self._codec.moved(
-                record,
-                mark,
-                self._attempt,
-                owner=mover.owner,
-                shared=mover.shared,
-                first=self._answer,
-                untold=Untold(
-                    start=told_from,
-                    after=True if told_after else None,
-                    dag_id=scope.dag_id,
-                    run_id=scope.run_id,
-                    task_id=scope.task_id,
-                    map_index=scope.map_index,
-                ),
-            )
+            self.check_owner(record, mover)
+            untold = Untold.by(self._attempt.scope, start=told_from, after=told_after)
+            if mark is None:  # this run's event tells of what another's did not
+                written = record.model_copy(update={"rev": record.rev + 1, "untold": untold})
+            else:
+                written = self._codec.moved(
+                    record,
+                    mark,
+                    self._attempt,
+                    owner=mover.owner,
+                    shared=mover.shared,
+                    first=self._answer,
+                    untold=untold,
+                )
             self._slot.write(written)
             if self._record() == written:
                 return outcome, written

@@ -75,6 +75,18 @@ class Untold(BaseModel):
     task_id: str
     map_index: int = -1
 
+    @classmethod
+    def by(cls, scope: Scope, *, start: JsonValue, after: bool) -> Untold:
+        """Of this task instance."""
+        return cls(
+            start=start,
+            after=True if after else None,
+            dag_id=scope.dag_id,
+            run_id=scope.run_id,
+            task_id=scope.task_id,
+            map_index=scope.map_index,
+        )
+
     @property
     def scope(self) -> Scope:
         """The task instance."""

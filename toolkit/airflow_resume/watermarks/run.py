@@ -174,9 +174,10 @@ class WindowRun(Generic[T]):
         untold = mark.untold
         if untold is None:
             return None
-        before: Any = self._parsed(untold.start)
-        if before == start or (self._cursor.is_ordered and not before < start):
-            return None
+        first: Any = self._parsed(untold.start)
+        has_start = untold.after or THE_ONE not in (mark.ties or ())
+        if (first == start and has_start) or (self._cursor.is_ordered and start < first):
+            return None  # this window begins there as well, or before
         state = ask(self._slot.store, lambda: state_in_airflow(self.context.get("ti"), untold.scope))
         return untold if state in _WITHOUT_EVENT else None
 
@@ -283,9 +284,10 @@ class WindowRun(Generic[T]):
         )
         outcome, mark = self._marks.move(
             loaded,
-            mover=self._mover(token.task_id or self._attempt.scope.task_id),
+            mover=self._mover(token.task_id),  # not named in a token of version 0.1
             told_from=token.start if record.told_from is None else record.told_from,
-            told_after=token.tells.begins_after if token.tells is not None else None,
+            told_after=token.tells is not None and token.tells.begins_after,
+            tells_for_others=record.told_from is not None,
         )
         # A cleared run loads what it loaded before, and others may well have moved the token since.
         is_replay = record.state is WindowState.COMMITTED
@@ -369,14 +371,19 @@ class WindowRun(Generic[T]):
 
     def _tells(self, window: Window[T], record: WindowRecord) -> ToldWindow | None:
         """What consumers learn: exactly what was loaded, and not what the window was to load."""
-        end = window.loaded_to()
-        if end is None or window.is_sample:
+        if window.is_sample:
             return None
-        to = self._cursor.dump(end)
+        end, ties = window.loaded_to(), None
+        if end is not None:
+            to, ties = self._cursor.dump(end), window.ties_at(end)
+        elif record.told_from is not None:  # nothing was seen but what an earlier run does not tell of
+            to, ties = record.start if record.at is None else record.at, record.ties
+        else:
+            return None
         is_after = record.told_after if record.told_from is not None else window.begins_after_start
-        is_upto = THE_ONE in (window.ties_at(end) or ())
         start = record.start if record.told_from is None else record.told_from
-        if start == to and not is_upto:
+        is_upto = THE_ONE in (ties or ())
+        if start == to and (is_after or not is_upto):
             return None
         return ToldWindow(
             start=start,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar, cast
 
 from airflow_resume import values
 from airflow_resume.errors import CursorTypeError, InvalidValueError
-from airflow_resume.watermarks.cursor_type import CursorType, refusal, shown
+from airflow_resume.watermarks.cursor_type import CursorType, check_fits, refusal, shown
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -73,3 +73,4 @@ def _check_keepable(value: object, *, what: str) -> None:
         values.check(value, at=what)
     except InvalidValueError as error:
         raise CursorTypeError(error.message, error.remedy) from error
+    check_fits(value, what=what)
