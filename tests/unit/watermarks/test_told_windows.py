@@ -192,12 +192,12 @@ def _has(window: LoadedWindow, value: int) -> bool:
     return bool(is_after and is_before)
 
 
-def _play(attempt: TaskAttempt, mark: Watermark[Any], run: Run, source: set[int], loaded: set[int]) -> TaskAttempt:
-    def whole(piece: Window[Any]) -> None:
-        found = [{"n": n} for n in sorted(source) if piece.start <= n < piece.end]
-        for row in piece.track(found, "n", unique=True):
+def _body(run: Run, source: set[int], loaded: set[int]) -> Callable[[Window[Any]], None]:
+    def load_rows(window: Window[Any]) -> None:
+        found = [{"n": n} for n in sorted(source) if window.start <= n < window.end]
+        for row in window.track(found, "n", unique=True):
             if row["n"] % 16 == run.failed:
-                piece.fail_from(row["n"])
+                window.fail_from(row["n"])
             loaded.add(row["n"])
 
     def body(window: Window[Any]) -> None:
@@ -205,21 +205,24 @@ def _play(attempt: TaskAttempt, mark: Watermark[Any], run: Run, source: set[int]
             window.sampled()
         for piece in window.split(run.step) if run.step and not window.empty else [window]:
             if not piece.empty:
-                whole(piece)
+                load_rows(piece)
         if run.ends == "fails":
             raise BodyFailedError
 
+    return body
+
+
+def _play(attempt: TaskAttempt, mark: Watermark[Any], run: Run, source: set[int], loaded: set[int]) -> TaskAttempt:
+    body = _body(run, source, loaded)
     if run.ends == "fails":
         break_down(attempt, mark, body)
-        attempt.mark("failed")
-        return attempt.next_run()
-    if run.ends in {"fails late", "is tried again"}:
+    elif run.ends in {"fails late", "is tried again"}:
         window = mark.begin(attempt.context)
         body(window)
         mark.commit(attempt.context, window)
-    if run.ends == "fails late":
+    if run.ends.startswith("fails"):
         attempt.mark("failed")
-        return attempt.next_run()
-    attempt = attempt.retry() if run.ends == "is tried again" else attempt
-    load(attempt, mark, body)
+    else:
+        attempt = attempt.retry() if run.ends == "is tried again" else attempt
+        load(attempt, mark, body)
     return attempt.next_run()

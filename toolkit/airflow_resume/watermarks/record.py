@@ -103,6 +103,28 @@ class Move(BaseModel):
     for_person: Literal[True] | None = None
 
 
+class ToldWindow(BaseModel):
+    """A window that was loaded, as consumers learn of it.
+
+    Args:
+        start, end: as the cursor keeps them.
+        bounds: which of the two are part of it, as for ranges in SQL: `[)`, `(]`, `[]` or `()`.
+        new_from: what lies before it was loaded earlier too, and read again for a lookback.
+    """
+
+    model_config = ConfigDict(defer_build=True, frozen=True, extra="ignore", populate_by_name=True)
+
+    start: JsonValue = Field(validation_alias="from", serialization_alias="from")
+    end: JsonValue = Field(validation_alias="to", serialization_alias="to")
+    bounds: str = "[)"
+    new_from: JsonValue = None
+
+    @property
+    def begins_after(self) -> bool:
+        """Whether the start itself is no part of it."""
+        return self.bounds.startswith("(")
+
+
 class MarkRecord(Record):
     """How far an asset is loaded, under `resume.watermark.<name>` in the asset's store.
 

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from airflow_resume import metrics
-from airflow_resume.attempt import AnyContext, current_attempt, state_in_airflow, utc_now
+from airflow_resume.attempt import AnyContext, Scope, current_attempt, state_in_airflow, utc_now
 from airflow_resume.errors import (
     PartitionNeededError,
     WatermarkAheadError,
@@ -27,9 +27,9 @@ from airflow_resume.watermarks.marks import Marks
 from airflow_resume.watermarks.options import Options
 from airflow_resume.watermarks.override import override_of
 from airflow_resume.watermarks.ownership import Mover
-from airflow_resume.watermarks.record import MarkRecord, Owner, Pending, Untold, WindowRecord, WindowState
-from airflow_resume.watermarks.staged import StageToken, ToldWindow
-from airflow_resume.watermarks.track import THE_ONE
+from airflow_resume.watermarks.record import MarkRecord, Owner, Pending, WindowRecord, WindowState
+from airflow_resume.watermarks.staged import StageToken
+from airflow_resume.watermarks.told import told_of, untold_before
 from airflow_resume.watermarks.window import Window
 
 if TYPE_CHECKING:
@@ -137,7 +137,7 @@ class WindowRun(Generic[T]):
             return self._window(bounds, at=at, record=None, reset=mark.pending)
         # A window that was cut short ends where nothing changes any more: it may be empty, and the mark moves on.
         settles = span is not None and bounds.end == self._cursor.plus(at, span)
-        untold = self._untold(mark, bounds.start)
+        untold = untold_before(mark, bounds.start, self._cursor, state_of=self._state_of)
         record = self._record(
             bounds,
             mark,
@@ -165,21 +165,6 @@ class WindowRun(Generic[T]):
         if mark.pending == "rewind":
             raise WatermarkAheadError(f"{text}: nothing would be loaded until then.", self._marks.by_hand())
         log.warning("%s, so nothing is loaded until then", text)
-
-    def _untold(self, mark: MarkRecord, start: T) -> Untold | None:
-        """What a run loaded that moved the mark and then did not succeed, if it lies before `start`.
-
-        Its event is missing, as Airflow writes one only with success: this run tells of it, so that consumers learn it.
-        """
-        untold = mark.untold
-        if untold is None:
-            return None
-        first: Any = self._parsed(untold.start)
-        has_start = untold.after or THE_ONE not in (mark.ties or ())
-        if (first == start and has_start) or (self._cursor.is_ordered and start < first):
-            return None  # this window begins there as well, or before
-        state = ask(self._slot.store, lambda: state_in_airflow(self.context.get("ti"), untold.scope))
-        return untold if state in _WITHOUT_EVENT else None
 
     def _record(self, bounds: Bounds[T], mark: MarkRecord, **fields: Any) -> WindowRecord:
         return WindowRecord(
@@ -366,30 +351,7 @@ class WindowRun(Generic[T]):
             commits=window.commits,
             ties=window.ties_at(reached),
             origin=record.origin,
-            tells=self._tells(window, record),
-        )
-
-    def _tells(self, window: Window[T], record: WindowRecord) -> ToldWindow | None:
-        """What consumers learn: exactly what was loaded, and not what the window was to load."""
-        if window.is_sample:
-            return None
-        end, ties = window.loaded_to(), None
-        if end is not None:
-            to, ties = self._cursor.dump(end), window.ties_at(end)
-        elif record.told_from is not None:  # nothing was seen but what an earlier run does not tell of
-            to, ties = record.start if record.at is None else record.at, record.ties
-        else:
-            return None
-        is_after = record.told_after if record.told_from is not None else window.begins_after_start
-        start = record.start if record.told_from is None else record.told_from
-        is_upto = THE_ONE in (ties or ())
-        if start == to and (is_after or not is_upto):
-            return None
-        return ToldWindow(
-            start=start,
-            end=to,
-            bounds=f"{'(' if is_after else '['}{']' if is_upto else ')'}",
-            new_from=None if record.at in (None, record.start) else record.at,
+            tells=told_of(window, record, self._cursor),
         )
 
     def _stage(self, window: Window[T]) -> dict[str, JsonValue]:
@@ -441,6 +403,9 @@ class WindowRun(Generic[T]):
             task_ids=task_ids,
         )
 
+    def _state_of(self, scope: Scope) -> str | None:
+        return ask(self._slot.store, lambda: state_in_airflow(self.context.get("ti"), scope))
+
     def _parsed(self, value: JsonValue) -> T:
         return self._cursor.parse(value, what=self._mark_key)
 
@@ -459,8 +424,6 @@ def _bounds(token: StageToken) -> str:
     return f"[{token.start}, {'...' if token.end is None else token.end})"
 
 
-_WITHOUT_EVENT = {"failed", "upstream_failed", "skipped", "removed"}
-"""States of a task instance that has sent no asset event."""
 _EXPECTED = {Outcome.ADVANCED, Outcome.NOOP, Outcome.UNCOMMITTED, Outcome.EMPTY}
 _EXPLAINED: Mapping[Outcome, str] = {
     Outcome.ADVANCED: "advanced, the mark stands behind it",

@@ -4,36 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
+from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
 
 from airflow_resume.errors import StageTokenError
 from airflow_resume.watermarks.keys import Keys
-from airflow_resume.watermarks.record import Origin
+from airflow_resume.watermarks.record import Origin, ToldWindow
 
 if TYPE_CHECKING:
     from airflow_resume.attempt import Scope
-
-
-class ToldWindow(BaseModel):
-    """A window that was loaded, as consumers learn of it.
-
-    Args:
-        start, end: as the cursor keeps them.
-        bounds: which of the two are part of it, as for ranges in SQL: `[)`, `(]`, `[]` or `()`.
-        new_from: what lies before it was loaded earlier too, and read again for a lookback.
-    """
-
-    model_config = ConfigDict(defer_build=True, frozen=True, extra="ignore", populate_by_name=True)
-
-    start: JsonValue = Field(validation_alias="from", serialization_alias="from")
-    end: JsonValue = Field(validation_alias="to", serialization_alias="to")
-    bounds: str = "[)"
-    new_from: JsonValue = None
-
-    @property
-    def begins_after(self) -> bool:
-        """Whether the start itself is no part of it."""
-        return self.bounds.startswith("(")
 
 
 class StageToken(BaseModel):
