@@ -5,6 +5,7 @@ Windows are written in hours since the beginning of 2026: `0-1 initial` is the f
 
 from __future__ import annotations
 
+import psutil
 import pytest
 from watermark_runs import MARK, Loads, hours, in_short
 
@@ -34,7 +35,7 @@ def test_every_scheduled_run_loads_the_next_window_and_a_consumer_gets_exactly_t
     assert loads.at("nightly") == "5", "the source's clock is not further"
 
     got = [(first, "0-1", "advanced"), (second, "1-2", "advanced"), (third, "2-3", "advanced")]
-    got += [(first, "0-1", "noop"), (sample, "0.5-0.75", "uncommitted"), (fill, "2-8", "advanced")]
+    got += [(first, "0-1", "noop"), (sample, "0.5-0.75", "uncommitted"), (fill, "2-5", "advanced")]
     loads.until(lambda: len(loads.lines("morning")) >= len(got), "the consumer has used them")
     lines = zip(loads.lines("morning"), loads.windows("morning"), strict=True)
     assert [(line["from"], window, line["outcome"]) for line, window in lines] == got
@@ -106,6 +107,59 @@ def test_every_partition_has_a_mark_of_its_own_whatever_its_index(loads: Loads) 
     loads.until(lambda: len(loads.lines("readers")) >= 4, "the consumer has used all windows")
     got = {(line["partition"], in_short(line), line["from_index"]) for line in loads.lines("readers")}
     assert got == {("a", "0-1", 0), ("b/ü", "0-1", 1), ("b/ü", "1-2", 0), ("c", "0-2", 1)}
+
+
+# --- several assets, Dags and consumers -------------------------------------------------------------------------
+
+
+def test_two_assets_in_one_task_have_their_own_windows_through_kills(loads: Loads) -> None:
+    loads.run("both", hour=1)
+    second = loads.run("both", hour=2, die=["between the two", "in the second"])
+    assert loads.windows("both", run=second, asset="one") == ["1-2", "1-2 replay", "1-2 replay"]
+    assert loads.windows("both", run=second, asset="other") == ["1-2", "1-2 retry"]
+    assert (loads.at("both_one"), loads.at("both_other")) == ("2", "2")
+    outcomes = [entry["outcome"] for asset in ("both_one", "both_other") for entry in loads.journal(asset)]
+    assert outcomes == ["advanced", "noop", "advanced", "advanced"]
+
+
+def test_the_second_of_two_dags_on_one_asset_fails_and_names_both(loads: Loads) -> None:
+    loads.run("north", hour=1)
+    failed = loads.run("south", hour=2, ends="failed")
+    log = loads.log("south", failed)
+    assert "WatermarkOwnedError" in log
+    assert "'run' of the Dag 'north'" in log
+    assert "'run' of the Dag 'south'" in log
+    assert loads.windows("south") == []
+    assert loads.windows("north", run=loads.run("north", hour=3)) == ["1-3"]
+    loads.airflow.set_asset_state("fought_over", MARK, "2026-01-01T03:00:00Z")
+    assert loads.windows("south", run=loads.run("south", hour=4)) == ["3-4 reset"]
+
+
+def test_consumers_of_tasks_that_are_killed_fail_and_are_cleared_get_each_window_once(loads: Loads) -> None:
+    deaths = ["in slice 0", "in slice 1", "before the commit", "after the commit"]
+    for death in deaths:
+        loads.run("followed", die=[death])
+        loads.run("followed", die=[death, death], ends="failed")  # for good, so it sends no event
+    last = loads.run("followed")
+    loads.clear("followed", last)
+    loads.until(lambda: loads.lines("follower", outcome="noop", **{"from": last}), "the consumer has used them")
+    got = {(line["window"], line["from"]) for line in loads.lines("follower")}
+    edges = sorted(tuple(in_short({"window": window}).split("-")) for window, _ in got)
+    assert edges == [("0", "1"), ("1", "3"), ("3", "5"), ("5", "7"), ("7", "9")]
+    assert loads.at("followed") == "9"
+
+
+def test_a_task_that_lost_its_supervisor_stops_loading_before_the_next_attempt_begins(loads: Loads) -> None:
+    run_id = loads.airflow.trigger("orphaned", {"ticks": 80})
+    loads.until(lambda: loads.lines("orphaned"), "it has begun")
+    (first, *_) = loads.lines("orphaned")
+    psutil.Process(first["supervisor"]).kill()
+    loads.until_ended("orphaned", run_id)
+    ticks = [(line["try"], line["at"]) for line in loads.lines("orphaned")]
+    assert ticks == sorted(ticks), "the two never load at the same time"
+    assert {number for number, _ in ticks} == {1, 2}
+    assert len([number for number, _ in ticks if number == 1]) < 60
+    assert {line["window"] for line in loads.lines("orphaned")} == {first["window"]}
 
 
 # --- set back -------------------------------------------------------------------------------------------------

@@ -12,11 +12,12 @@ from typing import Any
 import pytest
 from airflow.sdk import get_current_context
 from airflow.sdk.state import TaskScope
-from numbered import MARK, NUMBERS
+from numbered import MARK, NUMBERS, Counter, numbers
 from two_at_once import MODES, Pair, by_token
 
 from airflow_resume import PollPolicy, ResumePolicy, checkpoint, run_job
 from airflow_resume.backends import SqlStateStore, SqlStoreBackend
+from airflow_resume.errors import WatermarkOwnedError
 from airflow_resume.testing import (
     CrashWorld,
     FakeJobs,
@@ -494,6 +495,74 @@ def test_of_three_runs_none_fails_for_good_where_the_slowest_writes_the_mark_bac
         only="0:run 1,11:run 2,37:run 1",
     )
     assert way.tried == 1
+
+
+class OwnedWorld(CrashWorld):
+    """Two Dags, or two partitions, that load one asset at once."""
+
+    def __init__(self, *, partitions: bool = False, **options: Any) -> None:
+        super().__init__(airflow=World(), clock=Counter(5))
+        self.airflow.know([NUMBERS])
+        self.loaded: list[tuple[str, int]] = []
+        self.refused: list[str] = []
+        self.partitions, self.options = partitions, options
+        self.watch(self.airflow)
+
+    def load(self, name: str) -> None:
+        """What one run of a Dag of this name loads."""
+        dag_id = "dag" if self.partitions else f"dag_{name}"
+        index = {"map_index": int(name == "b")} if self.partitions else {}
+        attempt = task_context(assets=[NUMBERS], world=self.airflow, dag_id=dag_id, **index)
+        mark = numbers(self.clock, **self.options)
+        try:
+            with mark.open(attempt.context, partition=name if self.partitions else None) as window:
+                for number in range(window.start, window.end):
+                    with self.effect(f"{name} loads {number}"):
+                        self.loaded.append((name, number))
+        except WatermarkOwnedError as error:
+            assert f"'dag_{name}'" in str(error)
+            self.refused.append(name)
+
+
+def dag_a(world: OwnedWorld) -> None:
+    world.load("a")
+
+
+def dag_b(world: OwnedWorld) -> None:
+    world.load("b")
+
+
+def one_moves_the_mark_and_the_other_says_so(outcome: Outcome[OwnedWorld]) -> None:
+    """Or both have loaded the same window, as they began at once: none has skipped a row."""
+    world = outcome.world
+    for name in set("ab") - set(world.refused):
+        assert sorted(number for one, number in world.loaded if one == name) == list(range(5))
+    assert len(world.refused) <= 1
+    mark: Any = world.airflow.assets["numbers"].rows.values_by_key()[MARK]
+    assert (mark["at"], mark["owner"]["dag_id"][-1] in set("ab") - set(world.refused)) == ("5", True)
+
+
+def test_of_two_dags_on_one_asset_at_once_none_skips_a_row() -> None:
+    report = explore_interleavings(
+        [dag_a, dag_b], oracle=one_moves_the_mark_and_the_other_says_so, world=OwnedWorld, max_ways=150
+    )
+    assert report.interleavings > 150
+    print(report)
+
+
+def both_have_loaded_their_own(outcome: Outcome[OwnedWorld]) -> None:
+    assert sorted(outcome.world.loaded) == [(name, number) for name in "ab" for number in range(5)]
+
+
+def test_the_instances_of_a_mapped_task_share_nothing() -> None:
+    report = explore_interleavings(
+        [dag_a, dag_b],
+        oracle=both_have_loaded_their_own,
+        world=lambda: OwnedWorld(partitions=True),
+        max_ways=150,
+    )
+    assert report.interleavings > 150
+    print(report)
 
 
 # --- values in a database of one's own ----------------------------------------------------------------------------

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any
 
+from airflow.sdk import Asset
 from numbered import MARK, NUMBERS, Counter, numbers, rows
 
+from airflow_resume import watermark
 from airflow_resume.errors import WatermarkConflictError
 from airflow_resume.testing import CrashWorld, TaskAttempt, World, task_context
 from airflow_resume.testing.oracles import each_effect_at_least_once, mark_never_decreases, same_result
 from airflow_resume.testing.outcome import Outcome
-from airflow_resume.watermarks import Cursor, Watermark, Window
+from airflow_resume.watermarks import Cursor, Watermark, Window, windows_from_events
 
 FIRST, SECOND = 4, 7
 
@@ -110,6 +113,12 @@ def observing(world: CrashWorld, window: Window[Any]) -> None:
         put(world, [row["n"]])
 
 
+def observing_ids(world: CrashWorld, window: Window[Any]) -> None:
+    given = rows(*range(window.start, world.clock.number))
+    for row in window.track(given, "n", unique=True):
+        put(world, [row["n"]])
+
+
 def saying(world: CrashWorld, window: Window[Any]) -> None:
     put(world, range(window.start, world.clock.number))
     window.advance(world.clock.number)
@@ -201,6 +210,54 @@ def odd_numbers_are_loaded(outcome: Outcome[CrashWorld]) -> None:
         assert not missing, f"the mark is at {mark}, and {missing} are not loaded"
 
 
+OTHERS = Asset("others")
+
+
+def of_two_assets(world: CrashWorld, _: TaskAttempt) -> None:
+    """One task loads two assets by watermarks of one name; what is followed is the mark of the first."""
+    run_id = f"run {world.clock.number}"
+    attempt = task_context(assets=[NUMBERS, OTHERS], world=world.airflow, run_id=run_id)
+    with numbers(world.clock).open(attempt.context) as window:
+        in_windows(world, window)
+    other = watermark(OTHERS, initial=1, now=world.clock)
+    with other.open(attempt.context) as window:
+        for number in [] if window.empty else range(window.start, window.end):
+            with world.effect(f"load other {number}"):
+                world.others.add(number)
+    attempt.succeed()
+
+
+def _world_of_two_assets() -> CrashWorld:
+    world = a_world()
+    world.airflow.know([OTHERS])
+    world.others = set()
+    return world
+
+
+def both_assets_are_loaded(outcome: Outcome[CrashWorld]) -> None:
+    world = outcome.world
+    assert world.others == set(range(1, SECOND)), world.others
+    rows_of = {name: asset.rows.values_by_key()[MARK]["at"] for name, asset in world.airflow.assets.items()}
+    assert rows_of == {"numbers": str(SECOND), "others": str(SECOND)}, rows_of
+
+
+def each_number_is_told_once(outcome: Outcome[CrashWorld]) -> None:
+    """A window that comes again, as its task died after the commit, is the same window."""
+    events = [
+        SimpleNamespace(extra=event.extra, source_run_id=event.source_run_id, source_map_index=event.source_map_index)
+        for event in outcome.world.airflow.events
+    ]
+    windows = windows_from_events({"triggering_asset_events": {NUMBERS: events}}, NUMBERS)
+    spans = {(window.start, window.end, window.bounds) for window in windows}
+    told = [number for span in spans for number in range(SECOND) if _spans(span, number)]
+    assert sorted(told) == list(range(SECOND)), spans
+
+
+def _spans(span: tuple[int, int, str], number: int) -> bool:
+    start, end, (first, last) = span
+    return (number > start if first == "(" else number >= start) and (number <= end if last == "]" else number < end)
+
+
 EVERY_WAY: dict[str, Way] = {
     "window": Way(attempt=_both_hours(_opened(in_windows, _windowed()))),
     "window, lookback": Way(attempt=_both_hours(_opened(in_windows, _windowed(lookback=2)))),
@@ -230,5 +287,24 @@ EVERY_WAY: dict[str, Way] = {
             mark_never_decreases,
             same_result,
         ],
+    ),
+    "two assets": Way(
+        attempt=_both_hours(of_two_assets),
+        world=_world_of_two_assets,
+        oracles=[*ORACLES, both_assets_are_loaded],
+    ),
+    "consumed": Way(
+        attempt=_both_hours(_opened(in_windows, _windowed())), oracles=[*ORACLES, each_number_is_told_once]
+    ),
+    "consumed, observed": Way(
+        attempt=_both_hours(_opened(observing_ids, _clockless())), oracles=[*ORACLES, each_number_is_told_once]
+    ),
+    "consumed, split": Way(
+        attempt=_both_hours(_opened(in_slices, _windowed())), oracles=[*ORACLES, each_number_is_told_once]
+    ),
+    "consumed, staged": Way(
+        attempt=_both_hours(in_two_tasks),
+        world=_world_with_xcoms,
+        oracles=[*ORACLES, each_number_is_told_once],
     ),
 }

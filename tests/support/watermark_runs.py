@@ -18,6 +18,7 @@ WATERMARK_DAGS = Path(__file__).with_name("watermark_dags")
 MARK = "resume.watermark.watermark"
 PATIENCE = 120.0
 """Seconds; what is waited for happens in a tenth of it, unless the machine is busy."""
+HEARTBEAT_TIMEOUT = 20
 QUICK_TO_FORGET = {
     # Files are looked for, Dags without a file forgotten, and assets without a Dag orphaned, every two seconds.
     "AIRFLOW__DAG_PROCESSOR__REFRESH_INTERVAL": "2",
@@ -42,12 +43,12 @@ class Loads:
         self.dags = Path(shutil.copytree(WATERMARK_DAGS, home / "dags"))
         self._write_numbers((("a", 1), ("b", 2), ("c", 2)))
         env = {"BOARD": str(self._board), **QUICK_TO_FORGET}
-        self.airflow = LocalAirflow(home / "airflow", self.dags, env=env)
+        self.airflow = LocalAirflow(home / "airflow", self.dags, env=env, heartbeat_timeout=HEARTBEAT_TIMEOUT)
         self._progress = progress
 
     def __enter__(self) -> Self:
         self.airflow.start(self._progress)
-        for dag_id in ("counted", "goes", "address_nightly"):  # the last of each file
+        for dag_id in ("counted", "goes", "address_nightly", "orphaned"):  # the last of each file
             self.airflow.wait_until_parsed(dag_id)
         return self
 

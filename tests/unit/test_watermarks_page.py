@@ -86,7 +86,7 @@ def run(page: dict[str, Any], function: str, asset: str, world: World | None = N
 
 
 def test_there_are_no_python_blocks_that_are_not_run() -> None:
-    assert PAGE.count("```python") == len(SNIPPETS) == 10
+    assert PAGE.count("```python") == len(SNIPPETS) >= 11
 
 
 def test_the_window(page: dict[str, Any], source: Source) -> None:
@@ -150,6 +150,13 @@ def test_over_several_tasks_and_for_consumers(page: dict[str, Any], source: Sour
     mark: Any = attempt.asset_stores[Asset("orders")].get("resume.watermark.watermark")
     assert mark["at"] == token["new"]
     assert len(source.saved) == 2
+
+
+def test_two_assets_in_one_task(page: dict[str, Any], source: Source) -> None:
+    attempt = task_context(assets=[Asset("orders"), Asset("customers")])
+    with attempt:
+        page["load_both"].function()
+    assert [saved[:2] for saved in source.saved] == [("orders", FIRST), ("customers", FIRST)]
 
 
 def test_the_mixin(page: dict[str, Any], source: Source) -> None:

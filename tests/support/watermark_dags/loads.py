@@ -162,7 +162,7 @@ SHARED = Asset("shared")
 RECOVERING: dict[str, Any] = {"on_missing": "recover"}
 
 for dag_id in ("east", "west", "west_recovering"):
-    shared = watermark(SHARED, now=told, **MARK, **(RECOVERING if dag_id == "west_recovering" else {}))
+    shared = watermark(SHARED, now=told, shared=True, **MARK, **(RECOVERING if dag_id == "west_recovering" else {}))
     with DAG(dag_id, schedule=None):
         shared.task(task_id="run")(load_it)()
 
