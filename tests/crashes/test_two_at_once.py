@@ -511,8 +511,8 @@ class OwnedWorld(CrashWorld):
     def load(self, name: str) -> None:
         """What one run of a Dag of this name loads."""
         dag_id = "dag" if self.partitions else f"dag_{name}"
-        index = {"map_index": int(name == "b")} if self.partitions else {}
-        attempt = task_context(assets=[NUMBERS], world=self.airflow, dag_id=dag_id, **index)
+        index = int(name == "b") if self.partitions else -1
+        attempt = task_context(assets=[NUMBERS], world=self.airflow, dag_id=dag_id, map_index=index)
         mark = numbers(self.clock, **self.options)
         try:
             with mark.open(attempt.context, partition=name if self.partitions else None) as window:

@@ -254,8 +254,9 @@ def each_number_is_told_once(outcome: Outcome[CrashWorld]) -> None:
 
 
 def _spans(span: tuple[int, int, str], number: int) -> bool:
-    start, end, (first, last) = span
-    return (number > start if first == "(" else number >= start) and (number <= end if last == "]" else number < end)
+    start, end, bounds = span
+    is_after = number > start if bounds[0] == "(" else number >= start
+    return is_after and (number <= end if bounds[1] == "]" else number < end)
 
 
 EVERY_WAY: dict[str, Way] = {

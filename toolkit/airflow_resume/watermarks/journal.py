@@ -73,11 +73,13 @@ class Journal:
         if events is not None:
             events[self.asset].extra.setdefault(EXTRA_KEY, {})[self.keys.entry] = dict(line)
 
-    def note(self, at: JsonValue, when: datetime) -> None:
-        """Keep where the mark stands as an XCom of this run."""
+    def note(self, at: JsonValue, when: datetime, *, first: JsonValue = None) -> None:
+        """Keep where the mark stands as an XCom of this run, and where the first run started."""
         push = getattr(self.context.get("ti"), "xcom_push", None)
         if push is not None:
             note = {"at": at, "when": when.isoformat(), "asset": self.asset.name}
+            if first is not None:
+                note["first"] = first
             ask(self.store, lambda: push(key=self.keys.note, value=note))
 
     def last(self) -> Told | None:

@@ -219,6 +219,7 @@ class Watermark(Generic[T]):
             AssetNotDeclaredError, AssetInactiveError: the asset's state cannot be used from this task.
             PartitionNeededError: the task is mapped, and its instances would share one mark.
             WatermarkLostError, WatermarkChangedError, UnreadableRecordError: the mark cannot be used.
+            WatermarkOwnedError: another task moves it. WatermarkAheadError: it was set to a time that has not come.
             BackfillError, OverrideError: the run wants a window that cannot be.
             SupersededError: another attempt has replaced this one.
         """
@@ -234,6 +235,7 @@ class Watermark(Generic[T]):
         Raises:
             NothingReadError: the body has not read what the mark would move over.
             WatermarkGapError, WatermarkConflictError: see `Outcome`.
+            WatermarkOwnedError: another task moves the mark.
             StageTokenError: the token is not of this run and watermark.
             SupersededError: another attempt has replaced this one; the mark was not touched.
             WatermarkError: others kept writing the mark; a retry loads the window again.

@@ -327,7 +327,7 @@ class WindowRun(Generic[T]):
             line["first"] = mark.first
         self._journal.write(line)
         if mark is not None:
-            self._journal.note(mark.at, utc_now())
+            self._journal.note(mark.at, utc_now(), first=mark.first)
 
     def _token(self, window: Window[T], reached: T | None) -> StageToken:
         record, scope = window.record, self._attempt.scope
