@@ -54,7 +54,7 @@ for dag_id in ("north", "south"):
 
 # --- followed ----------------------------------------------------------------------------------------------------
 
-FOLLOWED = Asset("followed")
+FOLLOWED, HALF_AN_HOUR = Asset("followed"), timedelta(minutes=30)
 followed = watermark(FOLLOWED, now=ticking("followed"), **MARK)
 
 with DAG("followed", schedule=None):
@@ -63,8 +63,8 @@ with DAG("followed", schedule=None):
     def load_slices() -> None:
         with followed.open() as window:
             load(window)
-            for number, _ in enumerate(window.split(timedelta(minutes=30))):
-                die_if_wanted(f"in slice {number}")
+            for piece in window.split(HALF_AN_HOUR):
+                die_if_wanted(f"in slice {(piece.start - window.start) // HALF_AN_HOUR}")
             die_if_wanted("before the commit")
         die_if_wanted("after the commit")
 
