@@ -436,7 +436,7 @@ LAWS: dict[str, tuple[Body, dict[str, Any]]] = {
     "window, jump": (some_fail, {"on_gap": "jump", "backfill": "isolated"}),
     "window, fail_from": (some_fail, {"backfill": "fill"}),
     "observed": (track_unique, {"advance": "observed"}),
-    "observed by id, no clock": (track_by_id, {"advance": "observed", "now": None, "delay": None}),
+    "observed by id, no clock": (track_by_id, {"advance": "observed", "now": None, "delay": timedelta(0)}),
     "observed without track": (observe_all, {"advance": "observed"}),
     "observed, max_span": (track_unique, {"advance": "observed", "max_span": timedelta(seconds=2)}),
     "observed, lookback": (track_unique, {"advance": "observed", "backfill": "fill"}),
