@@ -100,7 +100,7 @@ def watermark(
         WatermarkWarning: times without a `delay`; what is observed, such as ids, without `now`, `delay` and `lookback`.
     """
     found = infer_cursor(initial) if cursor is None else cursor
-    # In a keyset every row counts by itself, so its mark goes to the last one seen; a clock given for it ends the window.
+    # In a keyset every row counts by itself, so its mark goes to the last one seen.
     has_clock = now is not None or (found.has_clock and found.leading is found)
     natural: Advance = "explicit" if not found.is_ordered else "window" if has_clock else "observed"
     return Watermark(

@@ -96,7 +96,8 @@ class Options(Generic[T]):
         of = f"The watermark {self.name!r} on {self.asset.name!r} has no delay="
         if self.cursor.leading.has_clock:
             text = (
-                f"{of}: a row that becomes visible after its own timestamp, as in a slow transaction, is never loaded.\n"
+                f"{of}: a row that becomes visible after its own timestamp, as in a slow transaction, is never"
+                " loaded.\n"
                 "Say how long that may take, or delay=timedelta(0) if it cannot happen."
             )
         elif self.clock is None and not self.lookback:
