@@ -274,7 +274,7 @@ class Loader:
     @property
     def is_orderly(self) -> bool:
         """Without a delay, what is written must be visible at once, and a row not be written twice in one second."""
-        return self.options.get("delay", DELAY) is None
+        return self.options.get("delay") == timedelta(0)
 
     def write(self, number: int) -> None:
         if not self.is_orderly:
