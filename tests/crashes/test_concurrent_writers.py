@@ -170,16 +170,17 @@ EVERYWHERE: dict[str, tuple[Callable[..., Made], dict[str, Any], dict[str, Any]]
     "keyset, clocks 3 s slow and fast": (by_keyset, {"delay": DELAY + SKEW}, {"skews": (-SKEW, timedelta(0), SKEW)}),
     "days": (by_day, {}, {}),
 }
+LOCKED = {"updates": False, "rest": 0.8}  # a lock that never comes shows little
 TRANSACTIONS = {"setup": (SNIPPETS["transaction_column"],)}
 ON: dict[str, dict[str, tuple[Callable[..., Made], dict[str, Any], dict[str, Any]]]] = {
     "postgresql": {
         "ids of transactions": (by_transaction, {}, TRANSACTIONS),
         "ids of transactions, decimal": (by_transaction_as_decimal, {}, TRANSACTIONS),
         "snapshots as tokens": (by_snapshot, {}, TRANSACTIONS),
-        "sequence behind a lock": (by_locked_id, {}, {"updates": False}),
+        "sequence behind a lock": (by_locked_id, {}, LOCKED),
     },
     "mariadb": {
-        "sequence behind a lock": (by_locked_id, {}, {"updates": False}),
+        "sequence behind a lock": (by_locked_id, {}, LOCKED),
         "whole seconds": (
             by_window,
             {"cursor": Cursor.datetime(tz=None, granularity=timedelta(seconds=1)), "delay": DELAY},

@@ -206,7 +206,8 @@ class Play:
         updates: old rows are updated too. skews: of the clocks by which writers stamp, in place of the database's.
         columns: what goes into further columns of a row, as it is inserted.
         loses: the settings are known to, so what is missing is not waited for.
-        breaks: how often a body breaks off while it saves. seconds: for which there is writing.
+        breaks: how often a body breaks off while it saves.
+        seconds: for which there is writing. rest: of a writer between two transactions, at most.
     """
 
     name: str
@@ -219,6 +220,7 @@ class Play:
     loses: bool = False
     breaks: float = 0.25
     seconds: float = 4
+    rest: float = 0.1
     sink: dict[int, int] = field(default_factory=dict)
     runs: int = 0
     failures: int = 0
@@ -243,7 +245,7 @@ class Play:
         with closing(self.place.connect()) as connection:
             while not self._stop.is_set():
                 self._transaction(connection, chance, skew)
-                time.sleep(chance.random() * 0.1)
+                time.sleep(chance.random() * self.rest)
 
     def _transaction(self, connection: Any, chance: random.Random, skew: timedelta | None) -> None:
         cursor = connection.cursor()

@@ -265,7 +265,7 @@ class Loader:
         """A person types a value in Airflow's UI."""
         if isinstance(self.stored, dict):
             back = max(START, self.stood - timedelta(seconds=number))
-            typed = [back.isoformat()] if isinstance(self.stored["at"], list) else back.isoformat()
+            typed: Any = [back.isoformat()] if isinstance(self.stored["at"], list) else back.isoformat()
             self.world.assets["table"].rows.clear()
             self.new_run().asset_stores[TABLE].set(MARK, typed)
             self.stood = back
