@@ -118,7 +118,7 @@ class Train(ResumableJobMixin, BaseOperator):
 
 class Load(WatermarkMixin, BaseOperator):
     template_fields = ("watermark",)
-    watermark = watermark(ORDERS, initial=0)
+    watermark = watermark(ORDERS, initial=0, delay=0)
 
     def execute_window(self, context: Any, window: Any) -> None: ...
 

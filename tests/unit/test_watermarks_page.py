@@ -86,7 +86,7 @@ def run(page: dict[str, Any], function: str, asset: str, world: World | None = N
 
 
 def test_there_are_no_python_blocks_that_are_not_run() -> None:
-    assert PAGE.count("```python") == len(SNIPPETS) >= 11
+    assert PAGE.count("```python") == len(SNIPPETS) > 0
 
 
 def test_the_window(page: dict[str, Any], source: Source) -> None:

@@ -168,7 +168,7 @@ for dag_id in ("east", "west", "west_recovering"):
 
 # --- counted -----------------------------------------------------------------------------------------------------
 
-counted = watermark(Asset("counted"), initial=0)
+counted = watermark(Asset("counted"), initial=0, delay=0)
 
 with DAG("counted", schedule=None):
 

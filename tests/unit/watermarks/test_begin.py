@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -289,7 +290,9 @@ def test_a_window_begun_with_another_cursor_stops_a_retry() -> None:
 
 def test_a_zone_that_is_only_shown_may_be_changed_and_the_lack_of_one_may_not() -> None:
     def moments(tz: str | None, initial: str) -> Any:
-        return watermark(NUMBERS, initial=initial, cursor=Cursor.datetime(tz=tz), advance="observed")
+        return watermark(
+            NUMBERS, initial=initial, cursor=Cursor.datetime(tz=tz), advance="observed", delay=timedelta(0)
+        )
 
     first = a_try()
     load(first, moments("UTC", "2026-01-01T00:00:00Z"), lambda window: window.observe("2026-01-02T00:00:00Z"))

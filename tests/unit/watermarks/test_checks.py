@@ -46,21 +46,57 @@ def test_one_run_at_a_time_is_a_cap_too() -> None:
     assert remarks_on(None, ORDERS, is_partitioned=False) == []
 
 
-def test_a_time_without_a_delay_is_warned_of_when_the_file_is_read() -> None:
-    with pytest.warns(WatermarkWarning, match=r"delay=timedelta\(0\) if it cannot happen") as warned:
-        watermark(ORDERS, initial="2026-01-01T00:00:00Z")
-    assert warned[0].filename == __file__
+TIMES: list[dict[str, Any]] = [
+    {"initial": "2026-01-01T00:00:00Z"},
+    {"initial": "2026-01-01T00:00:00Z", "advance": "observed"},
+    {"initial": "2026-01-01T00:00:00", "cursor": Cursor.datetime(tz=None), "advance": "observed"},
+    {"initial": "2026-01-01"},
+    {"initial": "2026-01-01", "advance": "observed"},
+    {"initial": ("2026-01-01T00:00:00Z", 0), "cursor": Cursor.keyset(Cursor.datetime(), Cursor.int())},
+    {"initial": ("2026-01-01", 0), "cursor": Cursor.keyset(Cursor.date(), Cursor.int())},
+]
+IDS: list[dict[str, Any]] = [
+    {"initial": 0},
+    {"initial": 0, "cursor": Cursor.decimal()},
+    {"initial": "", "cursor": Cursor.text()},
+    {"initial": (0, ""), "cursor": Cursor.keyset(Cursor.int(), Cursor.text())},
+]
+
+
+@pytest.mark.parametrize("options", TIMES)
+def test_a_time_without_a_delay_is_warned_of_when_the_file_is_read(options: dict[str, Any]) -> None:
+    with pytest.warns(WatermarkWarning, match="has no delay=: a row") as warned:
+        watermark(ORDERS, **options)
+    (one,) = warned
+    assert one.filename == __file__
+    assert str(one.message).splitlines()[1] == (
+        "Say how long that may take, or delay=timedelta(0) if it cannot happen."
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        watermark(ORDERS, initial=0)
-        watermark(ORDERS, initial="2026-01-01T00:00:00Z", advance="observed")
+        watermark(ORDERS, **options, delay=timedelta(0))
+
+
+@pytest.mark.parametrize("options", IDS)
+def test_ids_that_are_observed_are_warned_of_unless_it_is_said_what_holds_for_them(options: dict[str, Any]) -> None:
+    with pytest.warns(WatermarkWarning, match="and no now=: a row") as warned:
+        watermark(ORDERS, **options)
+    (one,) = warned
+    assert one.filename == __file__
+    assert str(one.message).splitlines()[1].startswith("Give now= a function that asks for a value below which")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        watermark(ORDERS, **options, delay=0)
+        watermark(ORDERS, **options, now=lambda: options["initial"])
+        watermark(ORDERS, **options, advance="explicit")
+        watermark(ORDERS, initial=0, lookback=1000)
 
 
 def test_times_without_a_zone_have_no_clock_but_the_one_that_is_given() -> None:
     naive: dict[str, Any] = {"initial": "2026-01-01T00:00:00", "cursor": Cursor.datetime(tz=None)}
     with pytest.raises(ValueError, match="a datetime has no clock of its own\\.\nGive now="):
         watermark(ORDERS, advance="window", **naive)
-    watermark(ORDERS, advance="observed", **naive)
+    watermark(ORDERS, advance="observed", delay=timedelta(0), **naive)
 
 
 class LoadOrders(WatermarkMixin, BaseOperator):

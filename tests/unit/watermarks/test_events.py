@@ -112,7 +112,7 @@ DAY = datetime(2026, 1, 1, tzinfo=timezone.utc)
 def test_values_have_the_cursors_type(initial: Any, cursor: Any, value: Any) -> None:
     first = a_try()
     clock: dict[str, Any] = {"now": lambda: value} if cursor.has_clock else {}
-    mark = watermark(NUMBERS, initial=initial, cursor=cursor, advance="observed", **clock)
+    mark = watermark(NUMBERS, initial=initial, cursor=cursor, advance="observed", delay=cursor.no_span, **clock)
     window = load(first, mark, lambda window: window.observe(value))
     (told,) = consumed(first)
     assert (told.start, told.at, type(told.at)) == (initial, value, type(value))

@@ -215,7 +215,7 @@ def test_a_conf_goes_before_the_backfill() -> None:
 
 
 def test_a_backfill_of_days_and_of_times_without_a_zone() -> None:
-    mark = watermark(NUMBERS, initial=date(2026, 1, 1), now=lambda: date(2026, 1, 9))
+    mark = watermark(NUMBERS, initial=date(2026, 1, 1), now=lambda: date(2026, 1, 9), delay=NO_DELAY)
     assert bounds(load(backfilling(a_try(), day(2), day(3)), mark)) == (date(2026, 1, 2), date(2026, 1, 3))
     naive = watermark(
         NUMBERS,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -52,7 +53,7 @@ def test_they_may_be_of_different_types() -> None:
     attempt = both()
     with numbers(Counter(10)).open(attempt.context):
         pass
-    days = watermark(OTHERS, initial="2026-01-01", now=lambda: "2026-01-05")
+    days = watermark(OTHERS, initial="2026-01-01", now=lambda: "2026-01-05", delay=timedelta(0))
     with days.open(attempt.context) as window:
         assert str(window.start) == "2026-01-01"
 

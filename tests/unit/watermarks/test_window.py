@@ -77,7 +77,7 @@ def test_a_window_ends_the_delay_before_now_and_the_mark_moves_there(
 
 def test_by_default_a_days_window_ends_before_today() -> None:
     before = datetime.now(tz=UTC).date()
-    window = watermark(NUMBERS, initial=date(2026, 1, 1)).begin(a_try().context)
+    window = watermark(NUMBERS, initial=date(2026, 1, 1), delay=timedelta(0)).begin(a_try().context)
     assert before <= window.end <= datetime.now(tz=UTC).date()
 
 
@@ -596,3 +596,133 @@ def test_an_empty_window_has_no_slices() -> None:
     first = a_try()
     load(first, numbers(Counter(0)), lambda window: list(window.split(5)))
     assert marks(first)[MARK]["at"] == "0"
+
+
+# --- several columns, the first of which is a time --------------------------------------------------------------
+
+
+def changes(clock: Any, **options: Any) -> Any:
+    """By changed_at and id."""
+    initial, cursor = (at_second(0), 0), Cursor.keyset(Cursor.datetime(), Cursor.int())
+    return watermark(NUMBERS, **{"initial": initial, "cursor": cursor, "now": clock, "advance": "observed", **options})
+
+
+def at_second(second: int) -> datetime:
+    return datetime(2026, 1, 1, 0, 0, second, tzinfo=UTC)
+
+
+def pairs(*values: tuple[int, int]) -> list[dict[str, Any]]:
+    return [{"k": (at_second(second), number)} for second, number in values]
+
+
+def loaded_of(window: Window[Any], *values: tuple[int, int]) -> list[tuple[int, int]]:
+    return [(row["k"][0].second, row["k"][1]) for row in window.track(pairs(*values), "k", unique=True, ordered=True)]
+
+
+def test_the_delay_of_a_keyset_is_that_of_its_first_column() -> None:
+    first = a_try()
+    clock = Counter()
+    clock.number = at_second(10)  # type: ignore[assignment]
+    mark = changes(clock, delay=timedelta(seconds=4))
+    with mark.open(first.context) as window:
+        assert bounds(window) == ((at_second(0), 0), (at_second(6),))
+        assert loaded_of(window, (1, 5), (5, 10**9), (6, -(10**9)), (6, 1), (9, 0)) == [(1, 5), (5, 10**9)]
+    first.succeed()
+    assert window.tally.future == 3
+    assert stands(first) == [at_second(5).isoformat(), str(10**9)]
+    assert first.task_store.values["resume.window.numbers~~watermark"]["to"] == [at_second(6).isoformat()]
+    clock.number = at_second(20)  # type: ignore[assignment]
+    second = first.next_run()
+    with mark.open(second.context) as window:
+        # The row at the mark is passed over, and what became visible beside it in the meantime is not.
+        assert loaded_of(window, (5, 10**9), (6, -(10**9)), (6, 1), (9, 0)) == [(6, -(10**9)), (6, 1), (9, 0)]
+    assert stands(second) == [at_second(9).isoformat(), "0"]
+
+
+def test_a_keyset_whose_mark_has_come_to_the_ceiling_is_empty() -> None:
+    mark = changes(lambda: at_second(10), initial=(at_second(6),), delay=timedelta(seconds=4))
+    assert mark.begin(a_try().context).empty
+    later = changes(lambda: at_second(10), initial=(at_second(6), 0), delay=timedelta(seconds=4))
+    assert later.begin(a_try().context).empty
+
+
+def test_without_a_delay_a_keyset_has_no_end_as_before() -> None:
+    with pytest.warns(WatermarkWarning, match="no delay="):
+        mark = changes(None)
+    assert not mark.begin(a_try().context).has_end
+
+
+@pytest.mark.parametrize("advance", [None, "observed"])
+def test_by_default_a_keyset_goes_to_what_was_seen(advance: Any) -> None:
+    first = a_try()
+    mark = changes(None, advance=advance, delay=timedelta(seconds=4))
+    with mark.open(first.context) as window:
+        assert window.end < (datetime.now(tz=UTC),)
+        loaded_of(window, (1, 5))
+    assert stands(first) == [at_second(1).isoformat(), "5"]
+
+
+def test_a_keyset_may_go_to_the_end_of_its_window() -> None:
+    first = a_try()
+    mark = changes(lambda: at_second(10), advance="window", delay=timedelta(seconds=4))
+    load(first, mark)
+    assert stands(first) == [at_second(6).isoformat()]
+    assert first.context["outlet_events"][NUMBERS].extra["watermark"]["watermark"]["to"] == [at_second(6).isoformat()]
+    assert mark.begin(first.next_run().context).empty
+
+
+def test_the_largest_window_of_a_keyset_and_its_slices_are_counted_by_the_first_column() -> None:
+    first = a_try()
+    mark = changes(lambda: at_second(20), delay=timedelta(0), max_span=timedelta(seconds=4))
+    assert bounds(load(first, mark, lambda window: list(window.track([], "k")))) == (
+        (at_second(0), 0),
+        (at_second(4),),
+    )
+    second = first.next_run()
+    with mark.open(second.context) as window:
+        slices = [bounds(piece) for piece in window.split(timedelta(seconds=3)) if list(piece.track([], "k")) == []]
+    assert slices == [((at_second(4),), (at_second(7),)), ((at_second(7),), (at_second(8),))]
+    assert stands(second) == [at_second(8).isoformat()]
+
+
+def test_the_lookback_of_a_keyset_is_that_of_its_first_column() -> None:
+    first = a_try()
+    mark = changes(lambda: at_second(20), delay=timedelta(0), lookback=timedelta(seconds=3))
+    load(first, mark, lambda window: window.observe((at_second(10), 7)))
+    window = mark.begin(first.next_run().context)
+    assert bounds(window) == ((at_second(7),), (at_second(20),))
+    assert loaded_of(window, (7, 0), (9, 1)) == [(7, 0), (9, 1)]
+    assert window.tally.late == 2
+
+
+def test_a_backfill_of_a_keyset_loads_its_interval_by_the_first_column() -> None:
+    attempt = a_try()
+    attempt.context["dag_run"].run_type = "backfill"
+    attempt.context["data_interval_start"], attempt.context["data_interval_end"] = at_second(2), at_second(3)
+    mark = changes(lambda: at_second(20), delay=timedelta(0))
+    assert bounds(mark.begin(attempt.context)) == ((at_second(2),), (at_second(3),))
+
+
+def test_a_bound_of_the_first_column_is_no_row() -> None:
+    mark = changes(lambda: at_second(20), delay=timedelta(0))
+    window = mark.begin(a_try().context)
+    with pytest.raises(CursorTypeError, match="Give 2"):
+        window.observe((at_second(1),))
+    with pytest.raises(CursorTypeError, match="Give 2"):
+        list(window.track([{"k": (at_second(1),)}], "k"))
+
+
+@pytest.mark.parametrize("style", STYLES)
+@pytest.mark.parametrize(
+    ("start", "end", "found"),
+    [
+        ((2,), (4,), [(2, "a"), (2, "b"), (2, None), (3, "a"), (3, "b")]),
+        ((2, "b"), (4,), [(2, "b"), (3, "a"), (3, "b")]),
+        ((2,), (3, "b"), [(2, "a"), (2, "b"), (2, None), (3, "a")]),
+    ],
+)
+def test_a_bound_of_the_first_column_is_one_in_the_condition(
+    database: Any, style: Any, start: Any, end: Any, found: list[tuple[int, str | None]]
+) -> None:
+    mark = watermark(NUMBERS, initial=start, cursor=Cursor.keyset(Cursor.int(), Cursor.text()), now=lambda: end)
+    assert executed(database, mark.begin(a_try().context), ["n", "m"], style) == found

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from decimal import Decimal
-from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, cast
 
 from airflow_resume import values
 from airflow_resume.errors import CursorTypeError, ValueTooLargeError
@@ -60,6 +60,23 @@ class CursorType(ABC, Generic[T]):
     @abstractmethod
     def dump(self, value: T) -> JsonValue:
         """The value as it is kept: readable and exact. Equal values are kept equal."""
+
+    def parse_row(self, value: object, *, what: str) -> T:
+        """The value of a row: as `parse`, but never a mere bound, such as a keyset's first value without the others.
+
+        Raises:
+            CursorTypeError: it is not one; named by `what`.
+        """
+        return self.parse(value, what=what)
+
+    @property
+    def leading(self) -> CursorType[Any]:
+        """The cursor that has the clock and counts the spans: that of the first column."""
+        return self
+
+    def led_by(self, value: Any) -> T:
+        """The lowest value whose leading one is `value`."""
+        return cast("T", value)
 
     def floor(self, value: T) -> T:
         """The value rounded down to the granularity; the value itself where there is none."""

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from airflow_resume.watermarks.cursor_type import CursorType, check_fits, refusal
+from airflow_resume.watermarks.cursor_type import CursorType, Span, check_fits, refusal
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
+
+    from airflow_resume.errors import CursorTypeError
 
 
 @dataclass(frozen=True)
 class KeysetCursor(CursorType[tuple[Any, ...]]):
     """Several values, compared from the first on: `(updated_at, id)`, where many rows have one `updated_at`.
 
-    It is not rounded: to lower the first value would leave the others without their meaning.
+    The first column has the clock and counts the spans. What it counts to is a bound of that column alone: `(noon,)`
+    lies before every `(noon, id)` and after every `(earlier, id)`, as Python compares tuples. So a mark, an end and
+    what a person types may be shorter than the values of rows.
+
+    A value of a row is not rounded: to lower the first value would leave the others without their meaning.
 
     Args:
         parts: the cursors of the columns, at least two.
@@ -42,27 +48,97 @@ class KeysetCursor(CursorType[tuple[Any, ...]]):
         """The definitions of the parts."""
         return {"type": self.type, "parts": [part.definition() for part in self.parts]}
 
+    @property
+    def leading(self) -> CursorType[Any]:
+        """The cursor of the first column."""
+        return self.parts[0]
+
+    @property
+    def has_spans(self) -> bool:  # type: ignore[override]  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Whether the first column counts."""
+        return self.leading.has_spans
+
+    @property
+    def has_clock(self) -> bool:  # type: ignore[override]  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Whether the first column has a clock."""
+        return self.leading.has_clock
+
     def parse(self, value: object, *, what: str) -> tuple[Any, ...]:
-        """The values as a tuple, each as its part reads it.
+        """The values as a tuple, each as its part reads it; of a bound, the first ones alone.
 
         Raises:
-            CursorTypeError: not as many values as parts, or one of them not of its part's type.
+            CursorTypeError: none, more values than parts, or one of them not of its part's type.
         """
         names = ", ".join(part.type for part in self.parts)
         if isinstance(value, (str, bytes)) or not isinstance(value, Sequence):
             raise refusal(value, f"Give a tuple ({names}).", what=what)
-        if len(value) != len(self.parts):
-            raise refusal(value, f"Give {len(self.parts)}: ({names}).", what=what, why=f"It has {len(value)} values.")
-        pairs = zip(self.parts, value, strict=True)
+        if not 0 < len(value) <= len(self.parts):
+            raise self._wrong_count(value, what)
+        pairs = zip(self.parts, value, strict=False)
         found = tuple(part.parse(item, what=f"{what}[{at}]") for at, (part, item) in enumerate(pairs))
         if any(part.plain is str for part in self.parts):
             check_fits("".join(item for item in found if isinstance(item, str)), what=what)
         return found
 
+    def parse_row(self, value: object, *, what: str) -> tuple[Any, ...]:
+        """As `parse`, of all columns.
+
+        Raises:
+            CursorTypeError: not as many values as parts, or one of them not of its part's type.
+        """
+        parsed = self.parse(value, what=what)
+        if len(parsed) != len(self.parts):
+            raise self._wrong_count(parsed, what)
+        return parsed
+
+    def _wrong_count(self, value: Sequence[Any], what: str) -> CursorTypeError:
+        names = ", ".join(part.type for part in self.parts)
+        return refusal(value, f"Give {len(self.parts)}: ({names}).", what=what, why=f"It has {len(value)} values.")
+
     def dump(self, value: tuple[Any, ...]) -> list[JsonValue]:
         """The values as their parts keep them."""
-        return [part.dump(item) for part, item in zip(self.parts, value, strict=True)]
+        return [part.dump(item) for part, item in zip(self.parts, value, strict=False)]
 
     def present(self, value: tuple[Any, ...]) -> tuple[Any, ...]:
         """The values as their parts present them."""
-        return tuple(part.present(item) for part, item in zip(self.parts, value, strict=True))
+        return tuple(part.present(item) for part, item in zip(self.parts, value, strict=False))
+
+    # --- the first column ---------------------------------------------------------------------------------------
+
+    def led_by(self, value: Any) -> tuple[Any, ...]:
+        """The bound before every row whose first value is this one."""
+        return (value,)
+
+    def floor(self, value: tuple[Any, ...]) -> tuple[Any, ...]:
+        """A bound of the first column, rounded down as that one does; the value of a row as it is."""
+        return self.led_by(self.leading.floor(value[0])) if len(value) == 1 else value
+
+    def now(self, clock: Callable[[], object]) -> tuple[Any, ...]:
+        """The bound at this moment; a clock may give the first value alone, or a tuple."""
+        moment = clock()
+        if isinstance(moment, (tuple, list)):
+            return self.parse(moment, what="now()")
+        return self.led_by(self.leading.now(lambda: moment))
+
+    @property
+    def no_span(self) -> Span:
+        """The span of the first column that changes nothing."""
+        return self.leading.no_span
+
+    def check_span(self, name: str, span: object) -> None:
+        """Refuse a span that the first column cannot be counted with.
+
+        Raises:
+            CursorTypeError: of the wrong type. ValueError: a negative one.
+        """
+        self.leading.check_span(name, span)
+
+    def plus(self, value: tuple[Any, ...], span: Span) -> tuple[Any, ...]:
+        """The bound where the first value is `span` later; the value itself for a span of nothing."""
+        later = self.leading.plus(value[0], span)
+        return value if later == value[0] else self.led_by(later)
+
+    def minus(self, value: tuple[Any, ...], span: Span) -> tuple[Any, ...]:
+        """The bound where the first value is `span` earlier; the value itself for a span of nothing."""
+        earlier = self.leading.minus(value[0], span)
+        return value if earlier == value[0] else self.led_by(earlier)

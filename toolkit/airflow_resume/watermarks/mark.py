@@ -72,10 +72,13 @@ def watermark(
         advance: `"window"`: to the window's end, `now - delay`; for points in time and days, and where there is a
             `now`, the default. `"observed"`: to the greatest value that went through `window.track`; for other types
             the default. `"explicit"`: to what the body says by `window.advance(value)`; for tokens the default.
-        delay: how long a row may take to become visible after the value it bears. Rows that take longer are missed.
+        delay: how long a row may take to become visible after the value it bears. Rows that take longer are missed. Of
+            several columns it is that of the first. `delay=timedelta(0)`, or 0 for what is not a time, says that rows
+            become visible in the order of their values.
         lookback: how far before the mark a window starts. It widens the reading and never moves the mark back.
         max_span: how long a window may be at most: a long way is gone in several runs.
-        now: the clock that the rows' values come from, such as the source database's; by default this machine's.
+        now: the clock that the rows' values come from, such as the source database's; by default this machine's. For
+            ids, a function that asks for one below which no transaction is open.
         nulls: rows without a value, in `track`: `"raise"` (default), `"skip"`, or `"keep"`: loaded in every run.
         future: rows behind the window's end, in `track`: `"exclude"` (default: a later run loads them), `"clamp"`
             (loaded now and later), `"fail"`.
@@ -98,10 +101,11 @@ def watermark(
             work.
 
     Warns:
-        WatermarkWarning: points in time without a `delay`.
+        WatermarkWarning: times without a `delay`; what is observed, such as ids, without `now`, `delay` and `lookback`.
     """
     found = infer_cursor(initial) if cursor is None else cursor
-    has_clock = now is not None or found.has_clock
+    # In a keyset every row counts by itself, so its mark goes to the last one seen.
+    has_clock = now is not None or (found.has_clock and found.leading is found)
     natural: Advance = "explicit" if not found.is_ordered else "window" if has_clock else "observed"
     return Watermark(
         Options(

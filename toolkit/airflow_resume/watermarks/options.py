@@ -65,6 +65,7 @@ class Options(Generic[T]):
             partition_text(self.partition)
         self._check_spans()
         self._check_clock()
+        self._warn_of_late_rows()
 
     def _check_spans(self) -> None:
         for name in ("delay", "lookback", "max_span"):
@@ -78,7 +79,8 @@ class Options(Generic[T]):
         if self.advance == "window" and not self.has_ceiling:
             raise ValueError(
                 f"advance='window' needs to know where to end, and a {self.cursor.type} has no clock of its own.\n"
-                "Give now= (such as a function that asks for the greatest value), or take advance='observed'."
+                "Give now= (a function that asks for a value below which no transaction is open), or take"
+                " advance='observed'."
             )
         for name in ("delay", "max_span"):
             if getattr(self, name) and not self.has_ceiling:
@@ -87,24 +89,45 @@ class Options(Generic[T]):
                 )
         if self.advance != "explicit" and not self.cursor.is_ordered:
             raise ValueError(f"A {self.cursor.type} has no order, so only advance='explicit' can move the mark.")
-        if self.advance == "window" and self.cursor.type == "datetime" and self.delay is None:
-            warnings.warn(
-                f"The watermark {self.name!r} on {self.asset.name!r} has no delay=: a row that becomes visible after"
-                " its own timestamp, as in a slow transaction, is never loaded.\n"
-                "Say how long that may take, or delay=timedelta(0) if it cannot happen.",
-                WatermarkWarning,
-                stacklevel=5,
+
+    def _warn_of_late_rows(self) -> None:
+        """Say what is lost where rows become visible in another order than that of their values."""
+        if self.delay is not None or self.advance == "explicit":
+            return
+        of = f"The watermark {self.name!r} on {self.asset.name!r} has no delay="
+        if self.cursor.leading.has_clock:
+            text = (
+                f"{of}: a row that becomes visible after its own timestamp, as in a slow transaction, is never"
+                " loaded.\n"
+                "Say how long that may take, or delay=timedelta(0) if it cannot happen."
             )
+        elif self.clock is None and not self.lookback:
+            text = (
+                f"{of} and no now=: a row that becomes visible after one with a greater {self.cursor.leading.type}, as"
+                " with ids of a sequence, which are given out before the commit, is never loaded.\n"
+                "Give now= a function that asks for a value below which no transaction is open, or say delay=0 if rows"
+                " become visible in the order of their values."
+            )
+        else:
+            return
+        warnings.warn(text, WatermarkWarning, stacklevel=5)
 
     @property
     def has_ceiling(self) -> bool:
         """Whether it is known where a window must end."""
-        return self.clock is not None or (self.cursor.has_clock and not self._is_naive)
+        if self.clock is not None:
+            return True
+        if not self.cursor.has_clock or self._is_naive:
+            return False
+        # Several columns go up to whatever is there, unless something is asked of their clock: a bound of the first
+        # column alone is nothing that version 0.1 could read.
+        counts = self.advance == "window" or self.delay is not None or self.max_span is not None
+        return counts or self.cursor.leading is self.cursor
 
     @property
     def _is_naive(self) -> bool:
         """Times without a zone: no clock of ours says what time it is there."""
-        return self.cursor.definition().get("tz", "") is None
+        return self.cursor.leading.definition().get("tz", "") is None
 
     def ceiling(self) -> T | None:
         """What lies at it or beyond may still change."""

@@ -111,7 +111,8 @@ def _what_is_missing(start: object, end: object) -> str:
 
 def _moment(value: datetime, options: Options[T]) -> T:
     """A point in time as a value of the cursor."""
-    moment: datetime | date = value.date() if options.cursor.type == "date" else value
-    if options.cursor.definition().get("tz", "") is None:
+    cursor = options.cursor.leading
+    moment: datetime | date = value.date() if cursor.type == "date" else value
+    if cursor.definition().get("tz", "") is None:
         moment = value.replace(tzinfo=None)
-    return options.cursor.parse(moment, what="the data interval")
+    return options.cursor.led_by(cursor.parse(moment, what="the data interval"))

@@ -40,11 +40,12 @@ def predicate(
     one = isinstance(columns, str)
     names = [columns] if isinstance(columns, str) else list(columns)
     parameters = _Parameters(style)
-    conditions = [_behind(names, [start] if one else list(start), parameters, "start", last=">" if after else ">=")]
-    if end is not None and one:
-        conditions.append(f"{names[0]} < {parameters.add('end', end)}")
-    elif end is not None:
-        conditions.append(f"NOT {_behind(names, list(end), parameters, 'end', last='>=')}")
+    first, last = [start] if one else list(start), end if one or end is None else list(end)
+    conditions = [_behind(names, first, parameters, "start", last=">" if after else ">=")]
+    if last is not None and (one or len(last) == 1):
+        conditions.append(f"{names[0]} < {parameters.add('end', end if one else last[0])}")
+    elif last is not None:
+        conditions.append(f"NOT {_behind(names, last, parameters, 'end', last='>=')}")
     text = " AND ".join(conditions)
     if keeps_nulls:
         text = f"({text} OR {' OR '.join(f'{name} IS NULL' for name in names)})"
@@ -52,7 +53,8 @@ def predicate(
 
 
 def _behind(names: list[str], bounds: list[Any], parameters: _Parameters, name: str, *, last: str) -> str:
-    """`(a, b) >= (x, y)`, in the words that every database has."""
+    """`(a, b) >= (x, y)`, in the words that every database has; a bound may be one of the first columns alone."""
+    names = names[: len(bounds)]
     if len(names) == 1:
         return f"{names[0]} {last} {parameters.add(name, bounds[0])}"
     alternatives = []

@@ -181,7 +181,7 @@ class Tracker:
                 "Select the column, or give track() another name or a function of the row.",
             ) from error
         missing = found is None or (isinstance(found, tuple) and None in found)
-        return None if missing else self.cursor.parse(found, what="the cursor value of a row")
+        return None if missing else self.cursor.parse_row(found, what="the cursor value of a row")
 
     def _admits_null(self, row: object, tally: Tally) -> bool:
         tally.nulls += 1

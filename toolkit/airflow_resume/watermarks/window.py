@@ -230,7 +230,7 @@ class Window(Generic[T]):
     def observe(self, value: object) -> None:
         """A row with this cursor value was loaded (where `track` does not fit)."""
         self._has_read = True
-        self.tally.see(self._cursor.parse(value, what="observe()"))
+        self.tally.see(self._cursor.parse_row(value, what="observe()"))
 
     def advance(self, value: object) -> None:
         """Everything before this value is loaded: the mark moves there, and not to what was observed."""
