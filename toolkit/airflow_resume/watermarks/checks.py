@@ -9,8 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from airflow_resume.watermarks.days import lacks_zone
+from airflow_resume.watermarks.schedule import zone_of_schedule
+
 if TYPE_CHECKING:
     from airflow.sdk import Asset
+
+    from airflow_resume.watermarks.options import Options
 
 
 def remarks_on(task: Any, asset: Asset, *, is_partitioned: bool) -> list[str]:
@@ -36,6 +41,18 @@ def remarks_on(task: Any, asset: Asset, *, is_partitioned: bool) -> list[str]:
             " prevents it"
         )
     return remarks
+
+
+def remarks_on_days(task: Any, options: Options[Any]) -> list[str]:
+    """What to change about days of which it is not known whose they are, a sentence each."""
+    zone = zone_of_schedule(task.get_dag()) if hasattr(task, "get_dag") else None
+    if zone is None or options.clock is not None or not lacks_zone(options.cursor):
+        return []
+    remedy = f"say whose days they are, such as cursor=Cursor.date({str(zone)!r}), or Cursor.date('UTC')"
+    fault = (
+        f"The days of the watermark have no time zone, so each is over at midnight in UTC; the schedule is in {zone}"
+    )
+    return [f"{fault}: {remedy}"]
 
 
 def _declares(assets: Iterable[Any], asset: Asset) -> bool:

@@ -37,6 +37,8 @@ class KeysetCursor(CursorType[tuple[Any, ...]]):
                 )
         if len(self.parts) < 2:  # noqa: PLR2004
             raise ValueError("A keyset has at least two parts.\nUse the column's own cursor for one.")
+        first, *others = self.parts
+        object.__setattr__(self, "parts", (first, *(part.as_tie() for part in others)))
 
     def definition(self) -> dict[str, JsonValue]:
         """The definitions of the parts."""

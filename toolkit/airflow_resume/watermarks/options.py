@@ -13,10 +13,12 @@ from airflow_resume.attempt import utc_now
 from airflow_resume.errors import WatermarkWarning
 from airflow_resume.watermarks.commit import OnGap
 from airflow_resume.watermarks.cursor import CursorType
+from airflow_resume.watermarks.days import lacks_zone
 from airflow_resume.watermarks.partition import Partition, partition_text
 from airflow_resume.watermarks.record import MARK_PREFIX
 from airflow_resume.watermarks.track import Future, Nulls
 from airflow_resume.watermarks.window import Advance
+from airflow_resume.watermarks.zones import host_zone
 
 if TYPE_CHECKING:
     from airflow.sdk import Asset
@@ -64,6 +66,7 @@ class Options(Generic[T]):
             partition_text(self.partition)
         self._check_spans()
         self._check_clock()
+        self._check_days()
 
     def _check_spans(self) -> None:
         for name in ("delay", "lookback", "max_span"):
@@ -95,15 +98,27 @@ class Options(Generic[T]):
                 stacklevel=5,
             )
 
+    def _check_days(self) -> None:
+        zone = host_zone()
+        if zone is not None and self.clock is None and self.has_ceiling and lacks_zone(self.cursor):
+            warnings.warn(
+                f"The days of the watermark {self.name!r} on {self.asset.name!r} have no time zone, so each is over at"
+                f" midnight in UTC, and this machine's zone is {zone}: where a day is over later, what comes until then"
+                " is never loaded.\n"
+                'Say whose days they are: cursor=Cursor.date("America/Los_Angeles"), say, or Cursor.date("UTC").',
+                WatermarkWarning,
+                stacklevel=5,
+            )
+
     @property
     def has_ceiling(self) -> bool:
         """Whether it is known where a window must end."""
-        return self.clock is not None or (self.cursor.has_clock and not self._is_naive)
+        return self.clock is not None or (self.cursor.has_clock and not self.is_naive)
 
     @property
-    def _is_naive(self) -> bool:
+    def is_naive(self) -> bool:
         """Times without a zone: no clock of ours says what time it is there."""
-        return self.cursor.definition().get("tz", "") is None
+        return self.cursor.definition().get("tz", "") is None and self.cursor.home is None
 
     def ceiling(self) -> T | None:
         """What lies at it or beyond may still change."""
