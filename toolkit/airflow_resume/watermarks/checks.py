@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from airflow_resume.watermarks.days import lacks_zone
-from airflow_resume.watermarks.schedule import zone_of_schedule
+from airflow_resume.watermarks.schedule import written, zone_of_schedule
 
 if TYPE_CHECKING:
     from airflow.sdk import Asset
@@ -48,7 +48,7 @@ def remarks_on_days(task: Any, options: Options[Any]) -> list[str]:
     zone = zone_of_schedule(task.get_dag()) if hasattr(task, "get_dag") else None
     if zone is None or options.clock is not None or not lacks_zone(options.cursor):
         return []
-    remedy = f"say whose days they are, such as cursor=Cursor.date({str(zone)!r}), or Cursor.date('UTC')"
+    remedy = f"say whose days they are, such as cursor=Cursor.date({written(zone)}), or Cursor.date('UTC')"
     fault = (
         f"The days of the watermark have no time zone, so each is over at midnight in UTC; the schedule is in {zone}"
     )

@@ -12,7 +12,7 @@ from typing import ClassVar
 from airflow_resume.watermarks.cursor_type import refusal
 from airflow_resume.watermarks.moments import is_moment
 from airflow_resume.watermarks.timed import TimedCursor, unboxed
-from airflow_resume.watermarks.zones import check_zone, earliest, lowest_from, zone_of
+from airflow_resume.watermarks.zones import check_zone, earliest, lowest_from, shown, zone_of
 
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 
@@ -76,7 +76,7 @@ class DateCursor(TimedCursor[date]):
     def of_moment(self, moment: datetime, *, up: bool = False) -> date:
         """The day of a point in time, in the cursor's zone; `up`: the next one, unless it has just begun."""
         zone = zone_of(self.tz)
-        day = moment.astimezone(zone).date()
+        day = shown(moment, zone).date()
         is_over = up and earliest(datetime.combine(day, time.min), zone) < moment
         return self.plus(day, timedelta(days=1)) if is_over else day
 

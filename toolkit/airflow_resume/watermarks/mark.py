@@ -94,7 +94,7 @@ def watermark(
             work.
 
     Warns:
-        WatermarkWarning: points in time without a `delay`.
+        WatermarkWarning: points in time without a `delay`; days without a zone, on a machine whose zone is not UTC.
     """
     found = infer_cursor(initial) if cursor is None else cursor
     has_clock = now is not None or found.has_clock

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, ClassVar, TypeGuard
 
 from airflow_resume.watermarks.cursor_type import Span, refusal
 from airflow_resume.watermarks.timed import TimedCursor, checked_granularity, unboxed, whole_days
-from airflow_resume.watermarks.zones import begins_day, check_zone, earliest, zone_of
+from airflow_resume.watermarks.zones import begins_day, check_zone, earliest, plain_datetime, shown, zone_of
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -90,7 +90,7 @@ class DatetimeCursor(TimedCursor[datetime]):
         if days and self._has_days_of_its_own:
             zone = zone_of(self.tz)
             try:
-                reading = value.astimezone(zone).replace(tzinfo=None)
+                reading = shown(value, zone)
                 reading = begins_day(value, reading, zone) or reading
                 later = earliest(reading + timedelta(days=days), zone)
             except OverflowError:
@@ -131,7 +131,7 @@ class DatetimeCursor(TimedCursor[datetime]):
     def of_moment(self, moment: datetime, *, up: bool = False) -> datetime:  # noqa: ARG002  exact as it is
         """The point in time in UTC; where the cursor is naive, what a clock in UTC shows then."""
         utc = moment.astimezone(timezone.utc)
-        return _plain(utc if self.tz is not None else utc.replace(tzinfo=None))
+        return plain_datetime(utc if self.tz is not None else utc.replace(tzinfo=None))
 
     @property
     def _has_days_of_its_own(self) -> bool:
@@ -173,7 +173,7 @@ def read_moment(value: object, what: str) -> datetime:
     moment = _moment_of_text(value, what) if isinstance(value, str) else unboxed(value)
     if not is_moment(moment):
         raise refusal(value, _remedy_for_other(value), what=what)
-    return _plain(moment)
+    return plain_datetime(moment)
 
 
 def moment_with_offset(value: object) -> datetime | None:
@@ -190,13 +190,6 @@ def moment_with_offset(value: object) -> datetime | None:
 def is_moment(value: object) -> TypeGuard[datetime]:
     """Whether it is a datetime; a NaT of pandas has nan for a year."""
     return isinstance(value, datetime) and isinstance(value.year, int)
-
-
-def _plain(moment: datetime) -> datetime:
-    """A plain datetime whatever came in: a pendulum DateTime, say, counts by rules of its own."""
-    day = (moment.year, moment.month, moment.day)
-    clock = (moment.hour, moment.minute, moment.second, moment.microsecond)
-    return datetime(*day, *clock, tzinfo=moment.tzinfo, fold=moment.fold)
 
 
 def naive(moment: datetime, value: object, what: str, *, where: str) -> datetime:

@@ -14,7 +14,8 @@ from airflow_resume.watermarks.days import lacks_zone
 from airflow_resume.watermarks.moments import moment_with_offset
 from airflow_resume.watermarks.options import Options
 from airflow_resume.watermarks.record import Origin
-from airflow_resume.watermarks.schedule import end_of_partition, partition_of, zone_of_schedule
+from airflow_resume.watermarks.schedule import end_of_partition, partition_of, written, zone_of_schedule
+from airflow_resume.watermarks.zones import shown
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -143,10 +144,10 @@ def _check_zone_is_known(context: AnyContext, options: Options[Any], start: date
     is_of_days = lacks_zone(cursor)
     if zone is None or not (is_of_days or options.is_naive):
         return
-    readings = [[moment.astimezone(of).replace(tzinfo=None) for moment in (start, end)] for of in (timezone.utc, zone)]
+    readings = [[shown(moment, of) for moment in (start, end)] for of in (timezone.utc, zone)]
     in_utc, there = [[time.date() for time in times] for times in readings] if is_of_days else readings
     if in_utc != there:
-        remedy = f"Cursor.date({str(zone)!r})" if is_of_days else f"Cursor.datetime({str(zone)!r}, naive=True)"
+        remedy = f"Cursor.date({written(zone)})" if is_of_days else f"Cursor.datetime({written(zone)}, naive=True)"
         raise BackfillError(
             f"A backfill run loads its data interval, which begins at {in_utc[0]} in UTC and at {there[0]} in the time"
             f" zone of the schedule, and the watermark {options.name!r} does not say which of the two its values are.",

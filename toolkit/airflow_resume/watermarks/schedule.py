@@ -7,6 +7,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from airflow_resume.attempt import AnyContext
+from airflow_resume.watermarks.zones import plain_datetime, shown
 
 _WINTER, _SUMMER = datetime(2026, 1, 1, tzinfo=timezone.utc), datetime(2026, 7, 1, tzinfo=timezone.utc)
 
@@ -23,6 +24,14 @@ def zone_of_schedule(dag: Any) -> tzinfo | None:
     except (LookupError, ValueError, TypeError, OSError):
         return None
     return None if known is None or is_utc else known
+
+
+def written(zone: tzinfo) -> str:
+    """The zone as an argument in Python; `...` where it has no name, as a fixed offset has none."""
+    try:
+        return repr(ZoneInfo(str(zone)).key)
+    except (LookupError, ValueError, OSError):
+        return "..."
 
 
 def partition_of(context: AnyContext) -> tuple[str | None, datetime | None]:
@@ -51,10 +60,11 @@ def end_of_partition(dag: Any, date: datetime) -> datetime | None:
     except ImportError:
         return None
     known = ZoneInfo(zone) if isinstance(zone, str) else zone
-    reading = date.astimezone(known).replace(tzinfo=None, fold=0)
+    plain = plain_datetime(date.astimezone(timezone.utc))  # one of pendulum counts by rules of its own
+    reading = shown(plain, known)
     cron = croniter(expression, reading)
     following: datetime = cron.get_next(datetime)
     if cron.expanded[1] == ["*"]:  # of every hour: Airflow counts on over a change of the clock
-        return date.astimezone(timezone.utc) + (following - reading)
-    # Of two readings that are equal, Airflow takes the later.
-    return following.replace(tzinfo=known, fold=1).astimezone(timezone.utc)
+        return plain + (following - reading)
+    # A reading that comes twice, or never, is to Airflow the later of the two moments that it may mean.
+    return max(following.replace(tzinfo=known, fold=fold).astimezone(timezone.utc) for fold in (0, 1))

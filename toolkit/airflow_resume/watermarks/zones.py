@@ -46,6 +46,22 @@ def host_zone() -> str | None:
     return "/".join(dict.fromkeys(time.tzname)) if time.timezone or time.daylight else None
 
 
+def plain_datetime(moment: datetime) -> datetime:
+    """A plain datetime whatever came in: a pendulum DateTime, say, counts by rules of its own."""
+    day = (moment.year, moment.month, moment.day)
+    clock = (moment.hour, moment.minute, moment.second, moment.microsecond)
+    return datetime(*day, *clock, tzinfo=moment.tzinfo, fold=moment.fold)
+
+
+def shown(moment: datetime, zone: tzinfo) -> datetime:
+    """What the zone's clock shows at the moment, naive.
+
+    Raises:
+        OverflowError: a year before 1 or after 9999.
+    """
+    return plain_datetime(moment.astimezone(zone)).replace(tzinfo=None, fold=0)
+
+
 def earliest(reading: datetime, zone: tzinfo) -> datetime:
     """The first moment at which the zone's clock shows this reading, or passes over it; in UTC.
 
@@ -74,6 +90,7 @@ def lowest_from(moment: datetime, zone: tzinfo) -> datetime:
     Raises:
         OverflowError: the clock shows a year before 1 or after 9999.
     """
+    moment = plain_datetime(moment)
     local = moment.astimezone(zone)
     back = _set_back(local)
     if back and not local.fold:
@@ -89,6 +106,7 @@ def highest_until(moment: datetime, zone: tzinfo) -> datetime:
     Raises:
         OverflowError: the clock shows a year before 1 or after 9999.
     """
+    moment = plain_datetime(moment)
     local = moment.astimezone(zone)
     back = _set_back(local)
     if back and local.fold:
