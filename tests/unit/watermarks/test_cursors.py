@@ -52,6 +52,10 @@ class Name(str, enum.Enum):
     A = "a"
 
 
+class Level(enum.Enum):
+    HIGH = 3
+
+
 class Number(enum.IntEnum):
     ONE = 1
 
@@ -235,6 +239,7 @@ REFUSED: list[tuple[CursorType[Any], object, str, str]] = [
     (Cursor.int(), pd.NA, "It stands for a value that is missing", "nulls="),
     (Cursor.int(), np.ma.masked, "It stands for a value that is missing", "nulls="),
     (Cursor.int(), {0: 5}, "type dict", "Give an int"),
+    (Cursor.int(), Level.HIGH, "type Level", "Take its .value. Give an int"),
     (Cursor.int(), "1.0", "type str", "text of its digits"),
     (Cursor.int(), "1_000", "type str", "text of its digits"),
     (Cursor.int(), "\u0663", "type str", "text of its digits"),

@@ -22,7 +22,7 @@ from airflow_resume import watermark
 from airflow_resume.errors import BackfillError, CursorTypeError, OverrideError, WatermarkWarning
 from airflow_resume.testing import TaskAttempt
 from airflow_resume.watermarks import Cursor
-from airflow_resume.watermarks.checks import remarks_on_days
+from airflow_resume.watermarks.checks import remarks_on_zone
 from airflow_resume.watermarks.forms import formatted
 from airflow_resume.watermarks.schedule import end_of_partition, written, zone_of_schedule
 
@@ -280,9 +280,9 @@ def test_days_without_a_zone_are_warned_of_where_the_machine_has_another_than_ut
     in_zone(WEST)
     (warning,) = warned()
     message, remedy = str(warning.message).split("\n")
-    assert "'watermark' on 'reports' have no time zone" in message
+    assert "'watermark' on 'reports' is of days without a time zone" in message
     assert "PST/PDT" in message
-    assert 'cursor=Cursor.date("America/Los_Angeles")' in remedy
+    assert "cursor=Cursor.date('America/Los_Angeles'), or Cursor.date('UTC')" in remedy
     assert (warning.category, warning.filename) == (WatermarkWarning, __file__)
     assert not warned(cursor=Cursor.date(WEST))
     assert not warned(cursor=Cursor.date("UTC"))
@@ -290,12 +290,27 @@ def test_days_without_a_zone_are_warned_of_where_the_machine_has_another_than_ut
     assert not warned(initial=0)
     in_zone("UTC")
     assert not warned()
+    assert not warned(**UNKNOWN)
+
+
+UNKNOWN: dict[str, Any] = {"initial": "2026-01-01T00:00", "cursor": Cursor.datetime(tz=None), "advance": "observed"}
+
+
+def test_naive_times_without_a_zone_are_warned_of_in_the_same_way(in_zone: Any) -> None:
+    in_zone("Europe/London")
+    (warning,) = warned(**UNKNOWN)
+    message, remedy = str(warning.message).split("\n")
+    assert "'watermark' on 'reports' is of naive times without a time zone: where clocks are set back" in message
+    assert "naive=True" in remedy
+    assert not warned(**UNKNOWN, lookback=timedelta(hours=2))
+    assert not warned(**{**UNKNOWN, "cursor": Cursor.datetime(naive=True)})
 
 
 @pytest.mark.parametrize(
     ("schedule", "cursor", "words"),
     [
-        (daily(WEST), Cursor.date(), "the schedule is in Timezone('America/Los_Angeles'): say whose days they are"),
+        (daily(WEST), Cursor.date(), "of days without a time zone"),
+        (daily(WEST), Cursor.datetime(tz=None), "cursor=Cursor.datetime('America/Los_Angeles', naive=True)"),
         (CronPartitionTimetable("@daily", timezone=EAST), Cursor.date(), "Cursor.date('Asia/Tokyo')"),
         (daily("UTC"), Cursor.date(), None),
         (daily(WEST), Cursor.date(WEST), None),
@@ -311,8 +326,8 @@ def test_days_without_a_zone_are_remarked_on_where_the_schedule_has_another_than
     mark = of_times(cursor) if cursor.type == "datetime" else watermark(NUMBERS, initial="2026-01-01", cursor=cursor)
     with DAG("d", schedule=schedule, start_date=datetime(2026, 1, 1, tzinfo=UTC)):
         task = BaseOperator(task_id="t")
-    remarks = remarks_on_days(task, mark._options)
-    assert (words is None and not remarks) or str(words) in remarks[0].replace(f"in {WEST}", f"in Timezone('{WEST}')")
+    remarks = remarks_on_zone(task, mark._options)
+    assert (words is None and not remarks) or str(words) in remarks[0]
 
 
 def test_the_zone_of_the_dag_counts_where_the_schedule_has_none(caplog: pytest.LogCaptureFixture) -> None:
@@ -322,7 +337,7 @@ def test_the_zone_of_the_dag_counts_where_the_schedule_has_none(caplog: pytest.L
     assert zone_of_schedule(None) is None
     assert (written(ZoneInfo(EAST)), written(timezone(timedelta(hours=2)))) == ("'Asia/Tokyo'", "...")
     load(a_try(task=task), watermark(NUMBERS, initial="2026-01-01", cursor=Cursor.date()))
-    assert "have no time zone" in caplog.text
+    assert "is of days without a time zone" in caplog.text
     assert "Cursor.date('Asia/Tokyo')" in caplog.text
 
 

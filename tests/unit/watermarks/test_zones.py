@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from datetime import date, datetime, timedelta, timezone
+from functools import partial
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -206,6 +207,16 @@ def test_what_came_in_a_stretch_of_time_is_in_its_interval(data: st.DataObject, 
     days, borders = Cursor.date(name), sorted([start, made, end])
     ends = [days.interval(borders[0], border)[1] for border in borders]
     assert days.interval(start, end) == (ends[0], ends[-1])
+
+
+def test_a_clock_of_the_source_that_gives_naive_times_waits_for_the_second_of_two_hours() -> None:
+    cursor = Cursor.datetime("Europe/Berlin", naive=True)
+    shown = [naive(2026, 10, 25, 1, 59), naive(2026, 10, 25, 2, 30), naive(2026, 10, 25, 2, 59), naive(2026, 10, 25, 3)]
+    nows = [cursor.now(partial(naive, *one.timetuple()[:5])) for one in shown]
+    assert nows == [naive(2026, 10, 25, 1, 59), naive(2026, 10, 25, 2), naive(2026, 10, 25, 2), naive(2026, 10, 25, 3)]
+    assert cursor.now(lambda: naive(1, 1, 1)) == naive(1, 1, 1)
+    assert cursor.plus(naive(9999, 12, 31, 23), timedelta(days=2)) == datetime.max  # noqa: DTZ901
+    assert cursor.minus(naive(1, 1, 1, 2), timedelta(days=2)) == datetime.min  # noqa: DTZ901
 
 
 def test_days_of_a_point_in_time_are_rounded_to_either_side() -> None:

@@ -7,6 +7,7 @@ file is read, so what it lacks is said when the task runs.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import tzinfo
 from typing import TYPE_CHECKING, Any
 
 from airflow_resume.watermarks.days import lacks_zone
@@ -43,16 +44,36 @@ def remarks_on(task: Any, asset: Asset, *, is_partitioned: bool) -> list[str]:
     return remarks
 
 
-def remarks_on_days(task: Any, options: Options[Any]) -> list[str]:
-    """What to change about days of which it is not known whose they are, a sentence each."""
+def remarks_on_zone(task: Any, options: Options[Any]) -> list[str]:
+    """What to change about values of which it is not known in what time zone they are, a sentence each."""
     zone = zone_of_schedule(task.get_dag()) if hasattr(task, "get_dag") else None
-    if zone is None or options.clock is not None or not lacks_zone(options.cursor):
+    lost = None if zone is None else lost_without_zone(options)
+    if zone is None or lost is None:
         return []
-    remedy = f"say whose days they are, such as cursor=Cursor.date({written(zone)}), or Cursor.date('UTC')"
-    fault = (
-        f"The days of the watermark have no time zone, so each is over at midnight in UTC; the schedule is in {zone}"
+    return [f"The schedule is in {zone}, and {lost}: say in which zone its values are, cursor={zoned(options, zone)}"]
+
+
+def lost_without_zone(options: Options[Any]) -> str | None:
+    """What a watermark loses because it is not known in which zone its values are; None where that does not matter."""
+    named = f"the watermark {options.name!r} on {options.asset.name!r}"
+    if lacks_zone(options.cursor):
+        is_by_our_clock = options.clock is None and options.has_ceiling
+        lost = "where a day is over after midnight in UTC, what comes on it until then is never loaded"
+        return f"{named} is of days without a time zone: {lost}" if is_by_our_clock else None
+    if not options.is_naive or options.lookback is not None:
+        return None
+    return (
+        f"{named} is of naive times without a time zone: where clocks are set back, the same times come twice, and what"
+        " comes in the second hour may never be loaded"
     )
-    return [f"{fault}: {remedy}"]
+
+
+def zoned(options: Options[Any], zone: tzinfo | None = None) -> str:
+    """The cursor with a zone, in Python."""
+    name = "'America/Los_Angeles'" if zone is None else written(zone)
+    if lacks_zone(options.cursor):
+        return f"Cursor.date({name}), or Cursor.date('UTC')"
+    return f"Cursor.datetime({name}, naive=True), or Cursor.datetime(naive=True) for UTC"
 
 
 def _declares(assets: Iterable[Any], asset: Asset) -> bool:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
+from enum import Enum
 from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 
 from airflow_resume.errors import CursorTypeError
@@ -137,6 +138,8 @@ def refusal(value: object, remedy: str, *, what: str, why: str = "") -> CursorTy
     if not why and _stands_for_nothing(value):
         why = "It stands for a value that is missing."
         remedy = f"Leave out what has no value, or see nulls= of watermark() for rows. {remedy}"
+    if isinstance(value, Enum):
+        remedy = f"Take its .value. {remedy}"
     return CursorTypeError(f"{found} {why}" if why else found, remedy)
 
 

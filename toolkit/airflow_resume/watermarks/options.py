@@ -11,9 +11,9 @@ from airflow_resume import values
 from airflow_resume.arguments import check_choice, check_whole
 from airflow_resume.attempt import utc_now
 from airflow_resume.errors import WatermarkWarning
+from airflow_resume.watermarks.checks import lost_without_zone, zoned
 from airflow_resume.watermarks.commit import OnGap
 from airflow_resume.watermarks.cursor import CursorType
-from airflow_resume.watermarks.days import lacks_zone
 from airflow_resume.watermarks.partition import Partition, partition_text
 from airflow_resume.watermarks.record import MARK_PREFIX
 from airflow_resume.watermarks.track import Future, Nulls
@@ -66,7 +66,7 @@ class Options(Generic[T]):
             partition_text(self.partition)
         self._check_spans()
         self._check_clock()
-        self._check_days()
+        self._check_zone()
 
     def _check_spans(self) -> None:
         for name in ("delay", "lookback", "max_span"):
@@ -98,14 +98,13 @@ class Options(Generic[T]):
                 stacklevel=5,
             )
 
-    def _check_days(self) -> None:
-        zone = host_zone()
-        if zone is not None and self.clock is None and self.has_ceiling and lacks_zone(self.cursor):
+    def _check_zone(self) -> None:
+        host = host_zone()
+        lost = None if host is None else lost_without_zone(self)
+        if lost is not None:
             warnings.warn(
-                f"The days of the watermark {self.name!r} on {self.asset.name!r} have no time zone, so each is over at"
-                f" midnight in UTC, and this machine's zone is {zone}: where a day is over later, what comes until then"
-                " is never loaded.\n"
-                'Say whose days they are: cursor=Cursor.date("America/Los_Angeles"), say, or Cursor.date("UTC").',
+                f"The time zone of this machine is {host}, and {lost}.\n"
+                f"Say in which zone its values are, such as cursor={zoned(self)}.",
                 WatermarkWarning,
                 stacklevel=5,
             )

@@ -17,7 +17,7 @@ from airflow_resume.errors import (
 from airflow_resume.record import Slot
 from airflow_resume.store import ask, asset_store, task_store
 from airflow_resume.watermarks.begin import Bounds, decide_bounds
-from airflow_resume.watermarks.checks import remarks_on, remarks_on_days
+from airflow_resume.watermarks.checks import remarks_on, remarks_on_zone
 from airflow_resume.watermarks.commit import Loaded, Outcome
 from airflow_resume.watermarks.journal import last_mark, note_with_task, noted_with_task, write_entry
 from airflow_resume.watermarks.marks import Marks
@@ -67,7 +67,7 @@ class WindowRun(Generic[T]):
         """The window of this run: the one an earlier attempt began, or a new one, saved as pending."""
         task = getattr(self.context.get("ti"), "task", None)
         remarks_on_task = remarks_on(task, self._options.asset, is_partitioned=self.partition is not None)
-        for remark in [*remarks_on_task, *remarks_on_days(task, self._options)]:
+        for remark in [*remarks_on_task, *remarks_on_zone(task, self._options)]:
             log.warning("%s.", remark)
         begun = self._slot.read()
         is_new = begun is None or begun.state is WindowState.CLAIMED
