@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
+from uuid import UUID
 
 from typing_extensions import assert_type
 
@@ -15,7 +16,10 @@ MOMENT = datetime(2026, 1, 1)  # noqa: DTZ001  only its type counts
 
 def values_have_the_type_of_their_cursor(value: object) -> None:
     assert_type(Cursor.datetime("Europe/Berlin").parse(value, what="v"), datetime)
-    assert_type(Cursor.date().now(date.today), date)
+    assert_type(Cursor.datetime("Europe/Berlin", naive=True).parse(value, what="v"), datetime)
+    assert_type(Cursor.date("Europe/Berlin").now(date.today), date)
+    assert_type(Cursor.uuid().parse(value, what="v"), UUID)
+    assert_type(Cursor.binary().parse(value, what="v"), bytes)
     assert_type(Cursor.int().parse(value, what="v"), int)
     assert_type(Cursor.decimal().parse(value, what="v"), Decimal)
     assert_type(Cursor.text().parse(value, what="v"), str)

@@ -7,6 +7,7 @@ import warnings
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 from airflow.sdk import Asset
@@ -18,6 +19,7 @@ from airflow_resume.watermarks.commit import Outcome
 PAGE = (Path(__file__).parents[2] / "docs" / "watermarks.md").read_text()
 SNIPPETS = dict(re.findall(r"<!-- snippet: (\w+) -->\n```python\n(.*?)```", PAGE, re.DOTALL))
 FIRST = datetime(2026, 1, 1, tzinfo=timezone.utc)
+WEST = ZoneInfo("America/Los_Angeles")
 
 
 class Source:
@@ -65,6 +67,7 @@ def page(source: Source) -> dict[str, Any]:
         "write_file": source.note,
         "move_file": source.note,
         "read_feed": source.read_feed,
+        "min_active_rowversion": lambda: b"\0\0\0\0\0\0\7\xd2",
         "fetch_readings": source.fetch_readings,
     }
     with warnings.catch_warnings():
@@ -98,7 +101,7 @@ def test_the_window(page: dict[str, Any], source: Source) -> None:
 
 
 def days_until_yesterday() -> int:
-    return (datetime.now(tz=timezone.utc).date() - timedelta(days=1) - FIRST.date()).days
+    return (datetime.now(tz=WEST).date() - timedelta(days=1) - FIRST.date()).days
 
 
 def test_days(page: dict[str, Any], source: Source) -> None:
@@ -106,6 +109,21 @@ def test_days(page: dict[str, Any], source: Source) -> None:
     run(page, "load_days", "reports")
     assert source.saved[0] == (FIRST.date(),)
     assert before <= len(source.saved) <= days_until_yesterday()
+
+
+def test_time_zones(page: dict[str, Any], source: Source) -> None:
+    run(page, "load_sales", "sales")
+    first, last = source.saved[0], source.saved[-1]
+    assert first == (datetime(2026, 1, 1), datetime(2026, 1, 2))  # noqa: DTZ001
+    assert {end - start for start, end in source.saved[:-1]} == {timedelta(days=1)}
+    assert last[1] <= datetime.now(tz=WEST).replace(tzinfo=None) - timedelta(minutes=2)
+
+
+def test_identifiers(page: dict[str, Any], source: Source) -> None:
+    source.rows = [{"changed": b"\0\0\0\0\0\0\7\xd1"}]
+    attempt = run(page, "load_accounts", "accounts")
+    mark: Any = attempt.asset_stores[Asset("accounts")].get("resume.watermark.watermark")
+    assert (mark["at"], source.saved) == ("00000000000007d2", source.rows)
 
 
 def test_ids(page: dict[str, Any], source: Source) -> None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import date, datetime, timedelta, timezone
 from decimal import Decimal
 from typing import Any
+from uuid import UUID
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -30,6 +31,15 @@ NAIVE = Cursor.datetime(tz=None)
 KEYSET = Cursor.keyset(Cursor.datetime(), Cursor.int(), Cursor.text())
 
 
+LOCAL = Cursor.datetime("Europe/Berlin", naive=True)
+UUID7 = UUID("01890a5d-ac96-774b-bcce-b302099a8057")
+UUID4, UUID1 = UUID("c0ffee00-5b1d-4d57-8c2b-3a0f5d0c1234"), UUID("68a92d30-eb70-11f1-b387-02fc00000001")
+
+
+class ObjectId:
+    """As that of bson is called."""
+
+
 def utc(*fields: int) -> datetime:
     return datetime(*fields, tzinfo=UTC)  # type: ignore[arg-type,misc]
 
@@ -40,6 +50,10 @@ def naive(*fields: int) -> datetime:
 
 class Name(str, enum.Enum):
     A = "a"
+
+
+class Level(enum.Enum):
+    HIGH = 3
 
 
 class Number(enum.IntEnum):
@@ -95,6 +109,29 @@ READ: list[tuple[CursorType[Any], object, object]] = [
     (Cursor.decimal(), Decimal("-0.00"), Decimal(0)),
     (Cursor.decimal(), 3, Decimal(3)),
     (Cursor.decimal(), np.int32(3), Decimal(3)),
+    # a NUMERIC column, with ids
+    (Cursor.int(), Decimal(5), 5),
+    (Cursor.int(), Decimal("9007199254740993.00"), 2**53 + 1),
+    (Cursor.int(), Decimal("-1E+20"), -(10**20)),
+    (Cursor.int(), np.uint64(2**64 - 1), 2**64 - 1),
+    # of NumPy
+    (NAIVE, np.datetime64("2026-01-01T00:00:00.123456789"), naive(2026, 1, 1, 0, 0, 0, 123_456)),
+    (NAIVE, np.datetime64("1969-12-31T23:59:59.999999999"), naive(1969, 12, 31, 23, 59, 59, 999_999)),
+    (NAIVE, np.datetime64("2026-01-01T05", "h"), naive(2026, 1, 1, 5)),
+    (Cursor.date(), np.datetime64("2026-01-01"), date(2026, 1, 1)),
+    # naive times of a zone
+    (LOCAL, naive(2026, 10, 25, 2, 30), naive(2026, 10, 25, 2, 30)),
+    (LOCAL, pd.Timestamp("2026-01-01"), naive(2026, 1, 1)),
+    # UUIDs and bytes
+    (Cursor.uuid(), UUID7, UUID7),
+    (Cursor.uuid(), str(UUID7).upper(), UUID7),
+    (Cursor.uuid(), UUID(int=0), UUID(int=0)),
+    (Cursor.keyset(AWARE, Cursor.uuid()), (utc(2026, 1, 1), UUID4), (utc(2026, 1, 1), UUID4)),
+    (Cursor.binary(), b"\x00\x07\xd1", b"\x00\x07\xd1"),
+    (Cursor.binary(), bytearray(b"\xff"), b"\xff"),
+    (Cursor.binary(), memoryview(b"\xff"), b"\xff"),
+    (Cursor.binary(), "0x00000000000007D1", b"\0\0\0\0\0\0\x07\xd1"),
+    (Cursor.binary(), "", b""),
     # text
     (Cursor.text(), "", ""),
     (Cursor.text(), " a\n", " a\n"),
@@ -165,9 +202,12 @@ def test_a_token_is_a_copy_that_later_changes_do_not_reach() -> None:
 # --- what is refused ------------------------------------------------------------------------------------------
 
 REFUSED: list[tuple[CursorType[Any], object, str, str]] = [
-    (AWARE, naive(2026, 1, 1), "has no offset", "Write 2026-01-01T00:00:00+00:00 if it is in UTC"),
-    (AWARE, "2026-01-01", "has no offset", "cursor=Cursor.datetime(tz=None)"),
-    (AWARE, pd.Timestamp("2026-01-01"), "type Timestamp", "cursor=Cursor.datetime(tz=None)"),
+    (AWARE, naive(2026, 1, 1), "has no offset", "Write 2026-01-01T00:00:00+00:00 if its time zone is UTC"),
+    (AWARE, "2026-01-01", "it is naive, and the values of this watermark are aware", "Cursor.datetime(tz=None)"),
+    (AWARE, pd.Timestamp("2026-01-01"), "type Timestamp", 'Cursor.datetime("Europe/Berlin", naive=True)'),
+    (AWARE, np.datetime64("2026-01-01T00:00"), "no time zone: it is naive", "Write 2026-01-01T00:00:00+00:00"),
+    (AWARE, np.datetime64("NaT"), "It stands for a value that is missing", "nulls="),
+    (AWARE, np.datetime64("2026-01"), "type datetime64", "Give a datetime"),
     (AWARE, pd.NaT, "NaT", "Give a datetime"),
     (NAIVE, pd.NaT, "NaT", "Give a datetime"),
     (AWARE, None, "is None", "Give a datetime"),
@@ -181,7 +221,8 @@ REFUSED: list[tuple[CursorType[Any], object, str, str]] = [
     (AWARE, "\u0662026-01-01T00:00:00Z", "not ISO 8601", "2026-01-01T00:00:00Z"),
     (AWARE, datetime.min.replace(tzinfo=timezone(timedelta(hours=1))), "outside the years", "Take a nearer one"),
     (NAIVE, utc(2026, 1, 1), "has an offset", "value.replace(tzinfo=None)"),
-    (NAIVE, "2026-01-01T00:00:00Z", "has an offset", "cursor=Cursor.datetime()"),
+    (NAIVE, "2026-01-01T00:00:00Z", "has an offset", "Write it without"),
+    (LOCAL, utc(2026, 1, 1), "it is aware, and the values of this watermark are naive (naive=True)", "time zone"),
     (Cursor.date(), naive(2026, 1, 1), "has a time of day", ".date()"),
     (Cursor.date(), pd.Timestamp("2026-01-01"), "type Timestamp", "cursor=Cursor.datetime()"),
     (Cursor.date(), "2026-01-01T00:00:00Z", "not an ISO 8601 date", "2026-01-01"),
@@ -191,7 +232,14 @@ REFUSED: list[tuple[CursorType[Any], object, str, str]] = [
     (Cursor.int(), np.bool_(True), "type bool", "Give an int"),
     (Cursor.int(), 2.0, "not exact (above 2**53", "CAST"),
     (Cursor.int(), np.float64(2), "not exact", "CAST"),
-    (Cursor.int(), Decimal(5), "type Decimal", "cursor=Cursor.decimal()"),
+    (Cursor.int(), Decimal("5.5"), "It is not a whole number", "cursor=Cursor.decimal()"),
+    (Cursor.int(), Decimal("NaN"), "type Decimal", "cursor=Cursor.decimal()"),
+    (Cursor.int(), Decimal("1E+999999"), "more than 4000 digits", "a shorter key"),
+    (Cursor.int(), float("nan"), "type float", "CAST"),
+    (Cursor.int(), pd.NA, "It stands for a value that is missing", "nulls="),
+    (Cursor.int(), np.ma.masked, "It stands for a value that is missing", "nulls="),
+    (Cursor.int(), {0: 5}, "type dict", "Give an int"),
+    (Cursor.int(), Level.HIGH, "type Level", "Take its .value. Give an int"),
     (Cursor.int(), "1.0", "type str", "text of its digits"),
     (Cursor.int(), "1_000", "type str", "text of its digits"),
     (Cursor.int(), "\u0663", "type str", "text of its digits"),
@@ -210,6 +258,18 @@ REFUSED: list[tuple[CursorType[Any], object, str, str]] = [
     (Cursor.decimal(), Decimal("1E-999999"), "more than 4000 digits", "a shorter key"),
     (Cursor.text(), None, "is None", "Give text"),
     (Cursor.text(), 5, "type int", "cursor="),
+    (Cursor.text(), UUID7, "type UUID", "cursor=Cursor.uuid()"),
+    (Cursor.text(), b"a", "type bytes", "cursor=Cursor.binary()"),
+    (Cursor.text(), ObjectId(), "type ObjectId", "row['_id'].generation_time"),
+    (Cursor.uuid(), UUID4, "version 4 do not grow with time", "Cursor.keyset(Cursor.datetime(), Cursor.uuid())"),
+    (Cursor.uuid(), str(UUID1), "version 1 do not grow with time", "Cursor.keyset("),
+    (Cursor.uuid(), UUID7.hex, "type str", "with hyphens"),
+    (Cursor.uuid(), 5, "type int", "with hyphens"),
+    (Cursor.keyset(Cursor.uuid(), Cursor.int()), (UUID4, 1), "do not grow", "Cursor.keyset("),
+    (Cursor.binary(), "0x1", "type str", "hexadecimal digits"),
+    (Cursor.binary(), 5, "type int", "hexadecimal digits"),
+    (Cursor.binary(), None, "It stands for a value that is missing", "hexadecimal digits"),
+    (Cursor.binary(), bytes(2_001), "more than 2000 bytes", "a shorter key"),
     (Cursor.text(), "a\x00", "NUL", "Remove it"),
     (Cursor.text(), "\ud800", "half a surrogate pair", "Decode it"),
     (KEYSET, "abc", "type str", "Give a tuple (datetime, int, text)"),
@@ -251,10 +311,15 @@ def test_a_number_that_python_does_not_write_out_is_refused_all_the_same() -> No
         (lambda: Cursor.datetime(tz="Mars/Olympus"), ValueError, 'such as tz="Europe/Berlin"'),
         (lambda: Cursor.datetime(tz="Europe"), ValueError, 'such as tz="Europe/Berlin"'),
         (lambda: Cursor.datetime(tz=""), ValueError, 'such as tz="Europe/Berlin"'),
-        (lambda: Cursor.datetime(tz=BERLIN), TypeError, 'such as tz="Europe/Berlin"'),  # type: ignore[arg-type]
+        (lambda: Cursor.datetime(tz=BERLIN), TypeError, 'such as tz="Europe/Berlin"'),  # type: ignore[call-overload]
         (lambda: Cursor.datetime(granularity=timedelta(0)), ValueError, "more than nothing"),
         (lambda: Cursor.datetime(granularity=timedelta(-1)), ValueError, "negative"),
-        (lambda: Cursor.datetime(granularity=60), TypeError, "must be a timedelta"),  # type: ignore[arg-type]
+        (lambda: Cursor.datetime(granularity=60), TypeError, "must be a timedelta"),  # type: ignore[call-overload]
+        (lambda: Cursor.datetime(tz=None, naive=True), ValueError, 'Cursor.datetime("Europe/Berlin", naive=True)'),  # type: ignore[call-overload]
+        (lambda: Cursor.datetime("Mars", naive=True), ValueError, 'such as tz="Europe/Berlin"'),
+        (lambda: Cursor.datetime(granularity=timedelta(0), naive=True), ValueError, "more than nothing"),
+        (lambda: Cursor.date("Mars/Olympus"), ValueError, 'such as tz="Europe/Berlin"'),
+        (lambda: Cursor.date(timedelta(1)), TypeError, "is not text"),  # type: ignore[arg-type]
         (lambda: Cursor.int(granularity=0), ValueError, "above 0"),
         (lambda: Cursor.int(granularity=0.5), TypeError, "not exact"),  # type: ignore[arg-type]
         (lambda: Cursor.decimal(granularity=Decimal(-1)), ValueError, "above 0"),
@@ -316,6 +381,8 @@ LAWS = {
     "decimal": Law(Cursor.decimal(), short_decimals, short_decimals.map(abs) | st.integers(0)),
     "decimal by cents": Law(Cursor.decimal(Decimal("0.01")), short_decimals, short_decimals.map(abs)),
     "text": Law(Cursor.text(), plain_text),
+    "uuid": Law(Cursor.uuid(), st.uuids(version=4).map(lambda one: UUID(hex=f"{one.hex[:12]}7{one.hex[13:]}"))),
+    "binary": Law(Cursor.binary(), st.binary(max_size=20)),
     "keyset": Law(KEYSET, st.tuples(instants, st.integers(), plain_text), lengths, counts_exactly=False),
     "bounds of a keyset": Law(KEYSET, st.tuples(instants), lengths),
     "keyset of text": Law(Cursor.keyset(Cursor.text(), Cursor.int()), st.tuples(plain_text, st.integers())),
@@ -399,7 +466,8 @@ def test_what_is_presented_is_the_same_value(law: Law, data: st.DataObject) -> N
         (Cursor.datetime(granularity=timedelta(hours=1)), utc(1969, 12, 31, 23, 30), utc(1969, 12, 31, 23)),
         (Cursor.datetime(granularity=timedelta(days=1)), utc(1969, 12, 31, 23, 30), utc(1969, 12, 31)),
         (Cursor.datetime(granularity=timedelta(days=7)), utc(1, 1, 1, 5), utc(1, 1, 1)),
-        (Cursor.datetime("Europe/Berlin", timedelta(days=1)), utc(2026, 7, 1, 23), utc(2026, 7, 1)),
+        (Cursor.datetime("Europe/Berlin", timedelta(days=1)), utc(2026, 7, 1, 23), utc(2026, 7, 1, 22)),
+        (Cursor.datetime("Europe/Berlin", timedelta(hours=1)), utc(2026, 7, 1, 23, 30), utc(2026, 7, 1, 23)),
         (Cursor.datetime(granularity=pd.Timedelta("1D")), utc(1, 1, 1, 5), utc(1, 1, 1)),
         (Cursor.datetime(granularity=pendulum.duration(hours=1)), utc(2026, 1, 1, 5, 1), utc(2026, 1, 1, 5)),
         (Cursor.int(10), -1, -10),
@@ -581,7 +649,7 @@ def test_now_is_the_value_that_the_clock_gives(cursor: CursorType[Any], clock: o
     ("cursor", "clock", "remedy"),
     [
         (AWARE, naive(2026, 1, 1), "+00:00"),
-        (NAIVE, utc(2026, 1, 1), "Give `now=` a clock of the source"),
+        (NAIVE, utc(2026, 1, 1), "give `now=` a clock of the source"),
         (Cursor.date(), 5, "Give a date"),
         (Cursor.date(), pd.NaT, "Give a date"),
     ],
@@ -595,7 +663,8 @@ def test_a_clock_of_another_type_is_refused(cursor: CursorType[Any], clock: obje
 def test_a_definition_says_what_the_kept_values_mean_and_no_more() -> None:
     assert AWARE.definition() == {"type": "datetime", "tz": "UTC"}
     assert Cursor.datetime("Europe/Berlin", timedelta(hours=1)).definition() == AWARE.definition()
-    assert NAIVE.definition() == {"type": "datetime", "tz": None}
+    assert NAIVE.definition() == LOCAL.definition() == {"type": "datetime", "tz": None}
+    assert Cursor.date().definition() == Cursor.date("Asia/Tokyo").definition() == {"type": "date"}
     assert Cursor.int(7).definition() == Cursor.int().definition() == {"type": "int"}
     assert Cursor.keyset(NAIVE, Cursor.text()).definition() == {
         "type": "keyset",
@@ -613,6 +682,10 @@ def test_a_definition_says_what_the_kept_values_mean_and_no_more() -> None:
         (Cursor.text(), "text", True, False, False),
         (KEYSET, "keyset", True, True, True),
         (Cursor.keyset(Cursor.text(), Cursor.datetime()), "keyset", True, False, False),
+        (Cursor.uuid(), "uuid", True, False, False),
+        (Cursor.binary(), "binary", True, False, False),
+        (LOCAL, "datetime", True, True, True),
+        (Cursor.date("Asia/Tokyo"), "date", True, True, True),
         (Cursor.token(), "token", False, False, False),
     ],
 )
@@ -641,6 +714,11 @@ def test_a_cursor_says_what_it_can_do(
         (0, Cursor.int()),
         (np.int64(5), Cursor.int()),
         (Decimal(0), Cursor.decimal()),
+        (Number.ONE, Cursor.int()),
+        (np.datetime64("2026-01-01"), Cursor.date()),
+        (UUID7, Cursor.uuid()),
+        (b"", Cursor.binary()),
+        (memoryview(b"\0"), Cursor.binary()),
     ],
 )
 def test_the_cursor_is_inferred_from_an_initial_value_that_means_one(initial: object, cursor: CursorType[Any]) -> None:
@@ -650,8 +728,8 @@ def test_the_cursor_is_inferred_from_an_initial_value_that_means_one(initial: ob
 @pytest.mark.parametrize(
     ("initial", "remedies"),
     [
-        (naive(2026, 1, 1), ["+00:00 if it is in UTC", "Cursor.datetime(tz=None)"]),
-        ("2026-01-01T00:00:00", ["+00:00 if it is in UTC", "Cursor.datetime(tz=None)"]),
+        (naive(2026, 1, 1), ["+00:00 if its time zone is UTC", "Cursor.datetime(tz=None)"]),
+        ("2026-01-01T00:00:00", ["+00:00 if its time zone is UTC", "Cursor.datetime(tz=None)"]),
         ("2026-02-30", ["Write it as 2026-01-01"]),
         ("5", ["Cursor.text()", "Cursor.int()"]),
         ("", ["Cursor.text()"]),
@@ -661,6 +739,15 @@ def test_the_cursor_is_inferred_from_an_initial_value_that_means_one(initial: ob
         ((utc(2026, 1, 1), 5), ["Cursor.keyset("]),
         ([1, 2], ["Cursor.keyset("]),
         ({"link": ""}, ["Cursor.token()"]),
+        ({}, ["Cursor.token()"]),
+        ({0: 17, 1: 4}, ["initial=0 with partition=", "Cursor.token()", "text for keys", "window.advance(map)"]),
+        (str(UUID7), ["Cursor.uuid()", "Cursor.text()"]),
+        (UUID4, ["Cursor.keyset(Cursor.datetime(), Cursor.uuid())"]),
+        (ObjectId(), ["generation_time", "Cursor.text()"]),
+        (np.datetime64("2026-01-01T00:00"), ["naive=True"]),
+        (np.datetime64("NaT"), ["nulls="]),
+        (pd.NaT, ["nulls="]),
+        (float("nan"), ["CAST"]),
         (None, ["cursor="]),
     ],
 )

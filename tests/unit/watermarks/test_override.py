@@ -198,8 +198,8 @@ def test_a_backfill_may_be_forbidden() -> None:
 @pytest.mark.parametrize(
     ("start", "end", "mark", "message"),
     [
-        (None, None, days(9), "no schedule.*\n.*conf"),
-        (day(2), None, days(9), "no schedule"),
+        (None, None, days(9), "none in this run.*\n.*conf"),
+        (day(2), None, days(9), "none in this run"),
         (day(2), day(3), numbers(Counter(9)), "which values of this cursor"),
     ],
 )

@@ -47,13 +47,15 @@ class IntCursor(CursorType[int]):
         """The value as a plain int.
 
         Raises:
-            CursorTypeError: neither a whole number nor text of its digits. A float is refused, for it is not exact
-                above 2**53, and so is a bool.
+            CursorTypeError: neither a whole number nor text of its digits. A Decimal is one where it is whole, as a
+                NUMERIC column gives it. A float is refused, for it is not exact above 2**53, and so is a bool.
         """
         if isinstance(value, str) and _INT.fullmatch(value.strip()):
             return _checked_int(value.strip(), value, what)
         if isinstance(value, SupportsIndex) and not isinstance(value, bool):
             return _checked_int(_index(value, what), value, what)
+        if isinstance(value, Decimal) and value.is_finite() and _is_whole(value, what):
+            return int(value)
         raise _other(value, "an int or text of its digits", what)
 
     def dump(self, value: int) -> str:
@@ -168,6 +170,10 @@ def _index(value: SupportsIndex, what: str) -> int:
         raise _other(value, "an int or text of its digits", what) from error
 
 
+def _is_whole(value: Decimal, what: str) -> bool:
+    return not int(_checked_decimal(value, value, what).as_tuple().exponent)  # the short form of a whole one has none
+
+
 def _checked_int(number: int | str, value: object, what: str) -> int:
     if isinstance(number, str) and len(number) > MAX_DIGITS + 1:  # Python would not read it
         raise _too_long(value, what)
@@ -213,7 +219,7 @@ def _other(value: object, accepted: str, what: str) -> CursorTypeError:
     elif isinstance(value, bool):
         why, remedy = "True and False are not numbers.", f"Give {accepted}."
     elif isinstance(value, Decimal):
-        remedy = "Use cursor=Cursor.decimal(), or take int(value) where all of them are whole."
+        why, remedy = "It is not a whole number.", "Use cursor=Cursor.decimal()."
     return refusal(value, remedy, what=what, why=why)
 
 

@@ -47,7 +47,7 @@ def decide_bounds(
     if end is not None and not mark < end:
         return Bounds(start=at, end=at)
     if max_span is not None:
-        furthest: Any = cursor.plus(at, max_span)
+        furthest: Any = cursor.step(at, max_span)
         end = furthest if end is None else min(end, furthest)
     if lookback is None or first is None:
         return Bounds(start=at, end=end)

@@ -7,10 +7,16 @@ file is read, so what it lacks is said when the task runs.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import tzinfo
 from typing import TYPE_CHECKING, Any
+
+from airflow_resume.watermarks.days import lacks_zone
+from airflow_resume.watermarks.schedule import written, zone_of_schedule
 
 if TYPE_CHECKING:
     from airflow.sdk import Asset
+
+    from airflow_resume.watermarks.options import Options
 
 
 def remarks_on(task: Any, asset: Asset, *, is_partitioned: bool) -> list[str]:
@@ -36,6 +42,38 @@ def remarks_on(task: Any, asset: Asset, *, is_partitioned: bool) -> list[str]:
             " prevents it"
         )
     return remarks
+
+
+def remarks_on_zone(task: Any, options: Options[Any]) -> list[str]:
+    """What to change about values of which it is not known in what time zone they are, a sentence each."""
+    zone = zone_of_schedule(task.get_dag()) if hasattr(task, "get_dag") else None
+    lost = None if zone is None else lost_without_zone(options)
+    if zone is None or lost is None:
+        return []
+    return [f"The schedule is in {zone}, and {lost}: say in which zone its values are, cursor={zoned(options, zone)}"]
+
+
+def lost_without_zone(options: Options[Any]) -> str | None:
+    """What a watermark loses because it is not known in which zone its values are; None where that does not matter."""
+    named = f"the watermark {options.name!r} on {options.asset.name!r}"
+    if lacks_zone(options.cursor.leading):
+        is_by_our_clock = options.clock is None and options.has_ceiling
+        lost = "where a day is over after midnight in UTC, what comes on it until then is never loaded"
+        return f"{named} is of days without a time zone: {lost}" if is_by_our_clock else None
+    if not options.is_naive or options.lookback is not None:
+        return None
+    return (
+        f"{named} is of naive times without a time zone: where clocks are set back, the same times come twice, and what"
+        " comes in the second hour may never be loaded"
+    )
+
+
+def zoned(options: Options[Any], zone: tzinfo | None = None) -> str:
+    """The cursor with a zone, in Python."""
+    name = "'America/Los_Angeles'" if zone is None else written(zone)
+    if lacks_zone(options.cursor.leading):
+        return f"Cursor.date({name}), or Cursor.date('UTC')"
+    return f"Cursor.datetime({name}, naive=True), or Cursor.datetime(naive=True) for UTC"
 
 
 def _declares(assets: Iterable[Any], asset: Asset) -> bool:

@@ -6,8 +6,9 @@ import builtins
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from decimal import Decimal
+from enum import Enum
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, cast
 
 from airflow_resume import values
@@ -86,9 +87,27 @@ class CursorType(ABC, Generic[T]):
         """The value as it is handed to the body as a bound of its window."""
         return value
 
+    @property
+    def home(self) -> str | None:
+        """The zone of values that do not say themselves in which they are, such as days; None where it is not known."""
+        return None
+
     def now(self, clock: Callable[[], object]) -> T:
         """The value of this moment on `clock`."""
         return self.parse(clock(), what="now()")
+
+    def of_moment(self, moment: datetime, *, up: bool = False) -> T:  # noqa: ARG002  of those that have a clock
+        """The value that a point in time has; where it has none of its own the one below, or the one above for `up`.
+
+        Args:
+            moment: aware, in any zone.
+            up: round up.
+        """
+        return self.parse(moment, what="a point in time")
+
+    def interval(self, start: datetime, end: datetime) -> tuple[T, T]:
+        """The bounds of the values that came in a stretch of time: `start` is in it, `end` is not; both aware."""
+        return self.of_moment(start), self.of_moment(end, up=True)
 
     @property
     def no_span(self) -> Span:
@@ -112,10 +131,18 @@ class CursorType(ABC, Generic[T]):
         self.check_span("span", span)
         return value
 
+    def step(self, value: T, span: Span) -> T:
+        """Where a slice of `span` that begins at the value ends: as `plus`, but for days of a zone."""
+        return self.plus(value, span)
+
     def minus(self, value: T, span: Span) -> T:
         """The value `span` earlier, or the first one there is."""
         self.check_span("span", span)
         return value
+
+    def as_tie(self) -> CursorType[T]:
+        """The cursor of a column that only tells rows apart which are equal in the columns before it."""
+        return self
 
 
 def check_fits(value: object, *, what: str) -> None:
@@ -144,7 +171,22 @@ def refusal(value: object, remedy: str, *, what: str, why: str = "") -> CursorTy
         why: it is refused, as a sentence, where the type alone does not say it.
     """
     found = f"{what} is {shown(value)}, of type {type(value).__name__}."
+    if not why and _stands_for_nothing(value):
+        why = "It stands for a value that is missing."
+        remedy = f"Leave out what has no value, or see nulls= of watermark() for rows. {remedy}"
+    if isinstance(value, Enum):
+        remedy = f"Take its .value. {remedy}"
     return CursorTypeError(f"{found} {why}" if why else found, remedy)
+
+
+def _stands_for_nothing(value: object) -> bool:
+    """As None, NaN and NaT do, and the NA of pandas and masked of NumPy."""
+    if value is None or type(value).__name__ in {"NAType", "MaskedConstant"}:
+        return True
+    try:
+        return bool(value != value)  # noqa: PLR0124  NaN and NaT alone differ from themselves
+    except Exception:  # noqa: BLE001  an array, say, has many answers
+        return False
 
 
 def shown(value: object) -> str:

@@ -101,5 +101,12 @@ def _cursor_of(entry: dict[str, Any]) -> CursorType[Any] | None:
     kind = definition.get("type", entry.get("type"))
     if kind == "datetime":
         return Cursor.datetime(tz=definition.get("tz", "UTC"))
-    simple: dict[str, Any] = {"date": Cursor.date, "int": Cursor.int, "decimal": Cursor.decimal, "text": Cursor.text}
+    simple: dict[str, Any] = {
+        "date": Cursor.date,
+        "int": Cursor.int,
+        "decimal": Cursor.decimal,
+        "text": Cursor.text,
+        "uuid": Cursor.uuid,
+        "binary": Cursor.binary,
+    }
     return simple[kind]() if kind in simple else None

@@ -3,27 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import date, datetime, timedelta, timezone
-from zoneinfo import ZoneInfo
+from datetime import date, datetime, time, timedelta, timezone
+
+from airflow_resume.watermarks.zones import earliest, latest, zone_of
 
 _UNITS = {"epoch": 1_000_000, "epoch_ms": 1_000, "epoch_us": 1}
 
 
-def formatted(value: object, form: str, tz: str | None, *, up: bool = False) -> str | int:
+def formatted(value: object, form: str, tz: str | None, *, up: bool = False, home: str | None = None) -> str | int:
     """A point in time or a date in another system's form; what the form has no room for is rounded down, or up.
+
+    Args:
+        value: a datetime or a date.
+        form: `"iso"`, `"date"`, `"epoch"`, `"epoch_ms"`, `"epoch_us"`, or a format of `strftime`.
+        tz: the zone to show it in. Without one a naive datetime stays as it is; anything else is shown in `home`.
+        up: round up.
+        home: the zone of a day or a naive datetime. Without one, a day begins at midnight in `tz`, and a naive
+            datetime is counted since 1970 as if it were in UTC.
 
     Raises:
         TypeError: the value is neither. ValueError: the form is none.
     """
     if not isinstance(value, date):
         raise TypeError(f"{value!r} is not a point in time, so it has no form {form!r}.\nUse it as it is.")
-    zone = timezone.utc if tz is None else ZoneInfo(tz)
-    if not isinstance(value, datetime):
-        if form in {"iso", "date"}:
-            return value.isoformat()
-        moment = datetime(value.year, value.month, value.day, tzinfo=zone)
+    is_day = not isinstance(value, datetime)
+    if is_day and form in {"iso", "date"}:
+        return value.isoformat()
+    zone = zone_of(tz or home)
+    reading = value if isinstance(value, datetime) else datetime.combine(value, time.min)
+    if reading.tzinfo is not None:
+        moment = reading.astimezone(zone)
+    elif home is not None and (is_day or tz is not None or form in _UNITS):
+        moment = (latest if up else earliest)(reading, zone_of(home)).astimezone(zone)
     else:
-        moment = value if value.tzinfo is None else value.astimezone(zone)
+        moment = reading.replace(tzinfo=zone) if is_day else reading
     if form in _UNITS:
         microseconds = _microseconds_since_1970(moment)
         return -(-microseconds // _UNITS[form]) if up else microseconds // _UNITS[form]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow_resume.watermarks.cursor_type import CursorType, Span, check_fits, refusal
@@ -43,6 +44,8 @@ class KeysetCursor(CursorType[tuple[Any, ...]]):
                 )
         if len(self.parts) < 2:  # noqa: PLR2004
             raise ValueError("A keyset has at least two parts.\nUse the column's own cursor for one.")
+        first, *others = self.parts
+        object.__setattr__(self, "parts", (first, *(part.as_tie() for part in others)))
 
     def definition(self) -> dict[str, JsonValue]:
         """The definitions of the parts."""
@@ -109,6 +112,20 @@ class KeysetCursor(CursorType[tuple[Any, ...]]):
         """The bound before every row whose first value is this one."""
         return (value,)
 
+    @property
+    def home(self) -> str | None:
+        """The zone of the first column's values."""
+        return self.leading.home
+
+    def of_moment(self, moment: datetime, *, up: bool = False) -> tuple[Any, ...]:
+        """The bound that a point in time is in the first column."""
+        return self.led_by(self.leading.of_moment(moment, up=up))
+
+    def interval(self, start: datetime, end: datetime) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+        """The bounds of a stretch of time in the first column."""
+        first, last = self.leading.interval(start, end)
+        return self.led_by(first), self.led_by(last)
+
     def floor(self, value: tuple[Any, ...]) -> tuple[Any, ...]:
         """A bound of the first column, rounded down as that one does; the value of a row as it is."""
         return self.led_by(self.leading.floor(value[0])) if len(value) == 1 else value
@@ -136,6 +153,11 @@ class KeysetCursor(CursorType[tuple[Any, ...]]):
     def plus(self, value: tuple[Any, ...], span: Span) -> tuple[Any, ...]:
         """The bound where the first value is `span` later; the value itself for a span of nothing."""
         later = self.leading.plus(value[0], span)
+        return value if later == value[0] else self.led_by(later)
+
+    def step(self, value: tuple[Any, ...], span: Span) -> tuple[Any, ...]:
+        """The bound where a slice of `span` ends, as the first column has it."""
+        later = self.leading.step(value[0], span)
         return value if later == value[0] else self.led_by(later)
 
     def minus(self, value: tuple[Any, ...], span: Span) -> tuple[Any, ...]:

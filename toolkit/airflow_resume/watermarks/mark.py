@@ -101,7 +101,8 @@ def watermark(
             work.
 
     Warns:
-        WatermarkWarning: times without a `delay`; what is observed, such as ids, without `now`, `delay` and `lookback`.
+        WatermarkWarning: times without a `delay`; what is observed, such as ids, without `now`, `delay` and `lookback`;
+            days, or naive times, without a zone, on a machine whose zone is not UTC.
     """
     found = infer_cursor(initial) if cursor is None else cursor
     # In a keyset every row counts by itself, so its mark goes to the last one seen.

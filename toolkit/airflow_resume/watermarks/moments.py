@@ -1,25 +1,21 @@
-"""Cursors over time: points in time, and days."""
+"""The cursor over points in time, and how one is read."""
 
 from __future__ import annotations
 
 import builtins
 import re
-from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import date, datetime, timedelta, timezone
-from typing import TYPE_CHECKING, ClassVar, TypeGuard, TypeVar
-from zoneinfo import ZoneInfo
+from datetime import date, datetime, time, timedelta, timezone
+from typing import TYPE_CHECKING, ClassVar, TypeGuard
 
-from airflow_resume.arguments import check_duration
-from airflow_resume.watermarks.cursor_type import CursorType, Span, refusal
+from airflow_resume.watermarks.cursor_type import Span, refusal
+from airflow_resume.watermarks.timed import TimedCursor, checked_granularity, unboxed, whole_days
+from airflow_resume.watermarks.zones import begins_day, check_zone, earliest, plain_datetime, shown, zone_of
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
-D = TypeVar("D", bound=date)
-
-_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _MOMENT = re.compile(
     r"(?P<date>[0-9]{4}-[0-9]{2}-[0-9]{2})"
     r"(?:[Tt ](?P<minute>[0-9]{2}:[0-9]{2})(?::(?P<second>[0-9]{2})(?:[.,](?P<fraction>[0-9]+))?)?"
@@ -27,70 +23,22 @@ _MOMENT = re.compile(
 )
 
 
-class _Counted(CursorType[D]):
-    """What points in time and days have in common: a clock, and spans that are lengths of time."""
-
-    has_spans: ClassVar[bool] = True
-    has_clock: ClassVar[bool] = True
-
-    @property
-    @abstractmethod
-    def _bounds(self) -> tuple[D, D]:
-        """The first and the last value that Python has."""
-
-    @property
-    def no_span(self) -> timedelta:
-        """No time at all."""
-        return timedelta(0)
-
-    def check_span(self, name: str, span: object) -> None:
-        """Refuse a span that is not a length of time.
-
-        Raises:
-            CursorTypeError: not a timedelta, or for days one with a part of a day. ValueError: a negative one.
-        """
-        self._length(name, span)
-
-    def plus(self, value: D, span: Span) -> D:
-        """The value `span` later, or the last one there is."""
-        length = self._length("span", span)
-        try:
-            return value + length
-        except OverflowError:
-            return self._bounds[1]
-
-    def minus(self, value: D, span: Span) -> D:
-        """The value `span` earlier, or the first one there is."""
-        length = self._length("span", span)
-        try:
-            return value - length
-        except OverflowError:
-            return self._bounds[0]
-
-    def _length(self, name: str, span: object) -> timedelta:
-        if not isinstance(span, timedelta):
-            raise refusal(span, f"Write a length of time, such as {name}=timedelta(days=1).", what=name)
-        check_duration(name, span)
-        return _plain_length(span)
-
-
-# --- points in time -------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, kw_only=True)
-class DatetimeCursor(_Counted[datetime]):
+class DatetimeCursor(TimedCursor[datetime]):
     """Points in time, exact to the microsecond; what is finer is cut off.
 
     With a zone, values are aware, compared and kept in UTC, and counted with in UTC: `plus` of a day is 24 hours, in
-    the night of a clock change too, and the two 02:30 of such a night are two points in time. `tz` is only how
-    a window's bounds are shown to the body, so it can be changed at any time.
+    the night of a clock change too, and the two 02:30 of such a night are two points in time. `tz` is how a window's
+    bounds are shown to the body, and whose days those of a granularity, a slice or a `max_span` of whole days are. It
+    says nothing about what is kept, so it can be changed at any time.
 
-    Without a zone (`tz=None`), values are naive, as a column without a zone has them. Aware and naive values never
-    mix. Where such a column has the time of a place, an hour repeats in autumn: give a `lookback` of more than it.
+    Without a zone (`tz=None`), values are naive, as a column without a zone has them, and nothing is known of their
+    zone; `LocalCursor` is for those of a zone that is known. Aware and naive values never mix.
 
     Args:
         tz: the name of the zone of the window's bounds, or None.
-        granularity: `floor` goes down to a multiple of it since 1970-01-01 00:00, in UTC: days are those of UTC.
+        granularity: `floor` goes down to a multiple of it since 1970-01-01 00:00: of whole days in `tz`, so that they
+            begin at midnight there, of anything else in UTC.
     """
 
     type: ClassVar[str] = "datetime"
@@ -101,15 +49,8 @@ class DatetimeCursor(_Counted[datetime]):
 
     def __post_init__(self) -> None:
         """Refuse a zone that is none, and a granularity that nothing can be rounded to."""
-        _check_zone(self.tz)
-        if self.granularity is None:
-            return
-        check_duration("granularity", self.granularity)
-        if not self.granularity:
-            raise ValueError(
-                "granularity must be more than nothing, such as timedelta(seconds=1).\nGive that, or leave it out."
-            )
-        object.__setattr__(self, "granularity", _plain_length(self.granularity))
+        check_zone(self.tz, without=", or tz=None for a column without zone")
+        object.__setattr__(self, "granularity", checked_granularity(self.granularity))
 
     def definition(self) -> dict[str, JsonValue]:
         """Whether values have a zone. Which one is shown to the body does not matter: they are kept in UTC."""
@@ -121,11 +62,8 @@ class DatetimeCursor(_Counted[datetime]):
         Raises:
             CursorTypeError: not a datetime or its ISO 8601 text, or an aware one for a naive cursor, or the reverse.
         """
-        moment = _moment_of_text(value, what) if isinstance(value, str) else value
-        if not _is_moment(moment):
-            raise refusal(value, _remedy_for_other(value), what=what)
-        moment = _plain(moment)
-        return _naive(moment, value, what) if self.tz is None else _in_utc(moment, value, what)
+        moment = read_moment(value, what)
+        return naive(moment, value, what, where="tz=None") if self.tz is None else _in_utc(moment, value, what)
 
     def dump(self, value: datetime) -> str:
         """ISO 8601."""
@@ -135,11 +73,31 @@ class DatetimeCursor(_Counted[datetime]):
         """The value rounded down to a multiple of the granularity since 1970-01-01 00:00."""
         if self.granularity is None:
             return value
-        epoch = datetime(1970, 1, 1, tzinfo=value.tzinfo)
+        days = whole_days(self.granularity)
         try:
-            return epoch + (value - epoch) // self.granularity * self.granularity
+            if days and self._has_days_of_its_own:
+                zone = zone_of(self.tz)
+                passed = (value.astimezone(zone).date() - _FIRST_DAY).days
+                day = _FIRST_DAY + timedelta(days=passed // days * days)
+                return earliest(datetime.combine(day, time.min), zone)
+            return floored(value, self.granularity)
         except OverflowError:
             return self._bounds[0]
+
+    def step(self, value: datetime, span: Span) -> datetime:
+        """The value `span` later; by whole days, when the clock of the cursor's zone shows the same time again."""
+        days = whole_days(self._length("span", span))
+        if days and self._has_days_of_its_own:
+            zone = zone_of(self.tz)
+            try:
+                reading = shown(value, zone)
+                reading = begins_day(value, reading, zone) or reading
+                later = earliest(reading + timedelta(days=days), zone)
+            except OverflowError:
+                return self._bounds[1]
+            if later > value:
+                return later
+        return self.plus(value, span)
 
     def present(self, value: datetime) -> datetime:
         """The same point in time in the cursor's zone.
@@ -150,7 +108,7 @@ class DatetimeCursor(_Counted[datetime]):
         if self.tz is None or self.tz == "UTC":
             return value
         try:
-            return value.astimezone(ZoneInfo(self.tz))
+            return value.astimezone(zone_of(self.tz))
         except OverflowError:  # the zone's clock shows a year before 1 or after 9999
             return value
 
@@ -162,14 +120,22 @@ class DatetimeCursor(_Counted[datetime]):
                 the zone that the source's times are in.
         """
         moment = clock()
-        if self.tz is None and _is_moment(moment) and moment.utcoffset() is not None:
+        if self.tz is None and is_moment(moment) and moment.utcoffset() is not None:
             remedy = (
-                "Give `now=` a clock of the source, such as a query of its LOCALTIMESTAMP, or name the zone of its"
-                " times:"
-                ' lambda: datetime.now(ZoneInfo("Europe/Berlin")).replace(tzinfo=None)'
+                'Say in which zone its times are, such as cursor=Cursor.datetime("Europe/Berlin", naive=True), or give'
+                " `now=` a clock of the source, such as a query of its LOCALTIMESTAMP."
             )
             raise refusal(moment, remedy, what="now()", why="The values of this watermark have no zone (tz=None).")
         return self.parse(moment, what="now()")
+
+    def of_moment(self, moment: datetime, *, up: bool = False) -> datetime:  # noqa: ARG002  exact as it is
+        """The point in time in UTC; where the cursor is naive, what a clock in UTC shows then."""
+        utc = moment.astimezone(timezone.utc)
+        return plain_datetime(utc if self.tz is not None else utc.replace(tzinfo=None))
+
+    @property
+    def _has_days_of_its_own(self) -> bool:
+        return self.tz is not None and self.tz != "UTC"
 
     @property
     def _bounds(self) -> tuple[datetime, datetime]:
@@ -177,47 +143,69 @@ class DatetimeCursor(_Counted[datetime]):
         return datetime.min.replace(tzinfo=zone), datetime.max.replace(tzinfo=zone)
 
 
+_FIRST_DAY = date(1970, 1, 1)
+
+
+def floored(value: datetime, granularity: timedelta) -> datetime:
+    """The value rounded down to a multiple of `granularity` since 1970-01-01 00:00, as its own clock counts.
+
+    Raises:
+        OverflowError: that is before the year 1.
+    """
+    epoch = datetime(1970, 1, 1, tzinfo=value.tzinfo)
+    return epoch + (value - epoch) // granularity * granularity
+
+
+# --- reading ------------------------------------------------------------------------------------------------------
+
+
 def looks_like_moment(text: str) -> bool:
     """Whether the text is written as a point in time, or as a day."""
     return _MOMENT.fullmatch(text.strip()) is not None
 
 
-def _check_zone(tz: object) -> None:
-    remedy = 'Write the name of a time zone, such as tz="Europe/Berlin", or tz=None for a column without zone.'
-    if tz is not None and not isinstance(tz, str):
-        raise TypeError(f"tz={tz!r} is not text.\n{remedy}")
+def read_moment(value: object, what: str) -> datetime:
+    """A plain datetime, aware or naive as it was given.
+
+    Raises:
+        CursorTypeError: not a datetime or its ISO 8601 text.
+    """
+    moment = _moment_of_text(value, what) if isinstance(value, str) else unboxed(value)
+    if not is_moment(moment):
+        raise refusal(value, _remedy_for_other(value), what=what)
+    return plain_datetime(moment)
+
+
+def moment_with_offset(value: object) -> datetime | None:
+    """The point in time that a text with an offset from UTC names; None for anything else."""
+    found = _MOMENT.fullmatch(value.strip()) if isinstance(value, str) else None
+    if found is None or not found["offset"]:
+        return None
     try:
-        if tz is not None:
-            ZoneInfo(tz)
-    except (LookupError, ValueError, OSError) as error:  # OSError: the name of a folder of zones, such as Europe
-        raise ValueError(f"tz={tz!r} is no time zone known here.\n{remedy}") from error
+        return datetime.fromisoformat(_normalised(found))
+    except ValueError:
+        return None
 
 
-def _is_moment(value: object) -> TypeGuard[datetime]:
-    return isinstance(value, datetime) and isinstance(value.year, int)  # a NaT of pandas has nan there
+def is_moment(value: object) -> TypeGuard[datetime]:
+    """Whether it is a datetime; a NaT of pandas has nan for a year."""
+    return isinstance(value, datetime) and isinstance(value.year, int)
 
 
-def _plain(moment: datetime) -> datetime:
-    """A plain datetime whatever came in: a pendulum DateTime, say, counts by rules of its own."""
-    day = (moment.year, moment.month, moment.day)
-    clock = (moment.hour, moment.minute, moment.second, moment.microsecond)
-    return datetime(*day, *clock, tzinfo=moment.tzinfo, fold=moment.fold)
+def naive(moment: datetime, value: object, what: str, *, where: str) -> datetime:
+    """The naive datetime; `where` is how the cursor says that its values are.
 
-
-def _plain_length(span: timedelta) -> timedelta:
-    """A plain timedelta: added to a datetime, one of pandas would give a Timestamp."""
-    return timedelta(days=span.days, seconds=span.seconds, microseconds=span.microseconds)
-
-
-def _naive(moment: datetime, value: object, what: str) -> datetime:
+    Raises:
+        CursorTypeError: an aware one.
+    """
     if moment.utcoffset() is None:
         return moment.replace(tzinfo=None, fold=0)
+    bare = "Write it without" if isinstance(value, str) else "Take value.replace(tzinfo=None)"
     raise refusal(
         value,
-        "Take value.replace(tzinfo=None) once it is in the zone of the source, or use cursor=Cursor.datetime() where"
-        " all values have one.",
+        f"{bare} once it is in the time zone of the source, or use cursor=Cursor.datetime() where all are aware.",
         what=what,
-        why="It has an offset from UTC, and the values of this watermark have none (tz=None).",
+        why=f"It has an offset from UTC, so it is aware, and the values of this watermark are naive ({where}).",
     )
 
 
@@ -225,10 +213,11 @@ def _in_utc(moment: datetime, value: object, what: str) -> datetime:
     if moment.utcoffset() is None:
         raise refusal(
             value,
-            f"Write {moment.isoformat()}+00:00 if it is in UTC, or use cursor=Cursor.datetime(tz=None) if no value of"
-            " the source has an offset.",
+            f"Write {moment.isoformat()}+00:00 if its time zone is UTC. If no value of the source has an offset, use"
+            ' cursor=Cursor.datetime("Europe/Berlin", naive=True) with their time zone, or Cursor.datetime(tz=None)'
+            " where that is not known.",
             what=what,
-            why="It has no offset from UTC, so it is not a point in time.",
+            why="It has no offset from UTC and no time zone: it is naive, and the values of this watermark are aware.",
         )
     try:
         return moment.astimezone(timezone.utc).replace(fold=0)
@@ -268,63 +257,3 @@ def _remedy_for_other(value: object) -> str:
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         return "Give a datetime: datetime.fromtimestamp(seconds, timezone.utc) makes one of a Unix time."
     return "Give a datetime or its ISO 8601 text, such as 2026-01-01T00:00:00Z, or use the cursor= that fits."
-
-
-# --- days -----------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class DateCursor(_Counted[date]):
-    """Days. A datetime is none: which day it is on depends on the zone, and that is for the user to say."""
-
-    type: ClassVar[str] = "date"
-    plain: ClassVar[builtins.type] = date
-
-    def parse(self, value: object, *, what: str) -> date:
-        """The value as a plain date.
-
-        Raises:
-            CursorTypeError: not a date or its ISO 8601 text.
-        """
-        if isinstance(value, str):
-            return _day_of_text(value, what)
-        if _is_moment(value):
-            remedy = "Take its .date() in the zone that you mean, or use cursor=Cursor.datetime()."
-            raise refusal(value, remedy, what=what, why="It has a time of day.")
-        if not isinstance(value, date) or isinstance(value, datetime):
-            remedy = "Give a date or its ISO 8601 text, such as 2026-01-01, or use the cursor= that fits."
-            raise refusal(value, remedy, what=what)
-        return date(value.year, value.month, value.day)
-
-    def dump(self, value: date) -> str:
-        """ISO 8601."""
-        return value.isoformat()
-
-    def now(self, clock: Callable[[], object]) -> date:
-        """Today on `clock`; a clock that gives a datetime means the day in the zone it is given in."""
-        moment = clock()
-        return self.parse(moment.date() if _is_moment(moment) else moment, what="now()")
-
-    def _length(self, name: str, span: object) -> timedelta:
-        length = super()._length(name, span)
-        if length % timedelta(days=1):
-            remedy = f"Give whole days, such as {name}=timedelta(days=1)."
-            raise refusal(span, remedy, what=name, why="Days are counted in whole ones.")
-        return length
-
-    @property
-    def _bounds(self) -> tuple[date, date]:
-        return date.min, date.max
-
-
-def looks_like_day(text: str) -> bool:
-    """Whether the text is written as a day, without a time."""
-    return _DATE.fullmatch(text.strip()) is not None
-
-
-def _day_of_text(text: str, what: str) -> date:
-    try:
-        return date.fromisoformat(text.strip() if looks_like_day(text) else "")
-    except ValueError as error:
-        why = f"It is not an ISO 8601 date ({error})." if looks_like_day(text) else "It is not an ISO 8601 date."
-        raise refusal(text, "Write it as 2026-01-01.", what=what, why=why) from error

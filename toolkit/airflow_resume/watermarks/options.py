@@ -11,12 +11,14 @@ from airflow_resume import values
 from airflow_resume.arguments import check_choice, check_whole
 from airflow_resume.attempt import utc_now
 from airflow_resume.errors import WatermarkWarning
+from airflow_resume.watermarks.checks import lost_without_zone, zoned
 from airflow_resume.watermarks.commit import OnGap
 from airflow_resume.watermarks.cursor import CursorType
 from airflow_resume.watermarks.keys import MARK, partition_text
 from airflow_resume.watermarks.partition import Partition
 from airflow_resume.watermarks.track import Future, Nulls
 from airflow_resume.watermarks.window import Advance
+from airflow_resume.watermarks.zones import host_zone
 
 if TYPE_CHECKING:
     from airflow.sdk import Asset
@@ -66,6 +68,7 @@ class Options(Generic[T]):
         self._check_spans()
         self._check_clock()
         self._warn_of_late_rows()
+        self._check_zone()
 
     def _check_spans(self) -> None:
         for name in ("delay", "lookback", "max_span"):
@@ -112,12 +115,23 @@ class Options(Generic[T]):
             return
         warnings.warn(text, WatermarkWarning, stacklevel=5)
 
+    def _check_zone(self) -> None:
+        host = host_zone()
+        lost = None if host is None else lost_without_zone(self)
+        if lost is not None:
+            warnings.warn(
+                f"The time zone of this machine is {host}, and {lost}.\n"
+                f"Say in which zone its values are, such as cursor={zoned(self)}.",
+                WatermarkWarning,
+                stacklevel=5,
+            )
+
     @property
     def has_ceiling(self) -> bool:
         """Whether it is known where a window must end."""
         if self.clock is not None:
             return True
-        if not self.cursor.has_clock or self._is_naive:
+        if not self.cursor.has_clock or self.is_naive:
             return False
         # Several columns go up to whatever is there, unless something is asked of their clock: a bound of the first
         # column alone is nothing that version 0.1 could read.
@@ -125,9 +139,9 @@ class Options(Generic[T]):
         return counts or self.cursor.leading is self.cursor
 
     @property
-    def _is_naive(self) -> bool:
+    def is_naive(self) -> bool:
         """Times without a zone: no clock of ours says what time it is there."""
-        return self.cursor.leading.definition().get("tz", "") is None
+        return self.cursor.leading.definition().get("tz", "") is None and self.cursor.home is None
 
     def ceiling(self) -> T | None:
         """What lies at it or beyond may still change."""

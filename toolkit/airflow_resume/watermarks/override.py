@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from airflow_resume.attempt import AnyContext
 from airflow_resume.errors import BackfillError, CursorTypeError, OverrideError
 from airflow_resume.watermarks.begin import Bounds
+from airflow_resume.watermarks.days import lacks_zone
+from airflow_resume.watermarks.moments import moment_with_offset
 from airflow_resume.watermarks.options import Options
 from airflow_resume.watermarks.record import Origin
+from airflow_resume.watermarks.schedule import end_of_partition, partition_of, written, zone_of_schedule
+from airflow_resume.watermarks.zones import shown
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -66,14 +70,18 @@ def _of_conf(wish: Any, options: Options[T]) -> Override[T]:
     if wish.get("to") is not None and not options.cursor.is_ordered:
         raise OverrideError(f'{place}["to"]: a {options.cursor.type} has no order, so a window of it has no end')
     start = _bound(wish["from"], f'{place}["from"]', options)
-    end = options.ceiling() if wish.get("to") is None else _bound(wish["to"], f'{place}["to"]', options)
+    end = options.ceiling() if wish.get("to") is None else _bound(wish["to"], f'{place}["to"]', options, up=True)
     if end is not None and not start < end:  # type: ignore[operator]
         raise OverrideError(f"{place} ends at {end!r}, which is not after its start {start!r}.")
     return Override(bounds=Bounds(start=start, end=end), origin="conf", commits=commits)
 
 
-def _bound(value: JsonValue, what: str, options: Options[T]) -> T:
+def _bound(value: JsonValue, what: str, options: Options[T], *, up: bool = False) -> T:
+    """A value of the cursor; a point in time is turned into its zone, so that days are whole ones."""
+    moment = moment_with_offset(value)
     try:
+        if moment is not None and options.cursor.home is not None:
+            return options.cursor.of_moment(moment, up=up)
         return options.cursor.parse(value, what=what)
     except CursorTypeError as error:
         raise OverrideError(error.message, error.remedy) from error
@@ -82,37 +90,70 @@ def _bound(value: JsonValue, what: str, options: Options[T]) -> T:
 def _of_backfill(context: AnyContext, options: Options[T]) -> Override[T]:
     if options.backfill == "forbid":
         raise BackfillError(f"The watermark {options.name!r} has backfill='forbid', and this is a backfill run.")
-    start, end = context.get("data_interval_start"), context.get("data_interval_end")
-    if start is None or end is None or not options.cursor.has_clock:
+    start, end = _interval(context, options)
+    if not start < end:
         raise BackfillError(
-            f"A backfill run loads its data interval, and there is {_what_is_missing(start, end)}.",
-            f"Trigger {_with_conf(options)} instead.",
-        )
-    bounds = Bounds(start=_moment(start, options), end=_moment(end, options))
-    if bounds.is_empty:
-        raise BackfillError(
-            f"A backfill run loads its data interval, and that of this run is empty: it begins and ends at {start}. In"
-            " Airflow 3 all are, with schedule='@daily' or a cron expression.",
+            f"A backfill run loads its data interval, and that of this run is empty: it begins at {start} and ends at"
+            f" {end}. In Airflow 3 all are, with schedule='@daily' or a cron expression.",
             "Use the schedule CronDataIntervalTimetable('@daily', timezone='UTC'), with which they are not, or trigger"
             f" {_with_conf(options)}.",
+        )
+    _check_zone_is_known(context, options, start, end)
+    first, last = options.cursor.interval(start, end)
+    bounds = Bounds(start=first, end=last)
+    if bounds.is_empty:
+        raise BackfillError(
+            f"A backfill run loads the days that end in its data interval, and from {start} to {end} none does: it is"
+            f" {bounds.start} all the time.",
+            f"Use a schedule of whole days in the watermark's time zone, or trigger {_with_conf(options)}.",
         )
     return Override(bounds=bounds, origin="backfill", commits=options.backfill == "fill")
 
 
-def _with_conf(options: Options[T]) -> str:
+def _interval(context: AnyContext, options: Options[Any]) -> tuple[datetime, datetime]:
+    """The stretch of time that a backfill run is for: its data interval, or its partition.
+
+    Raises:
+        BackfillError: it has neither, or none that the cursor can be held against.
+    """
+    start, end = context.get("data_interval_start"), context.get("data_interval_end")
+    key, date = partition_of(context)
+    missing = ""
+    if not options.cursor.has_clock:
+        missing = "no telling which values of this cursor it has"
+    elif start is not None and end is not None:
+        return start, end
+    elif key is None:
+        missing = "none in this run"
+    elif date is None:
+        missing = f"none in this run: it is for the partition {key!r}, and Airflow does not know of what date that is"
+    else:
+        end = end_of_partition(context.get("dag"), date)
+        if end is not None:
+            return date, end
+        timetable = type(getattr(context.get("dag"), "timetable", None)).__name__
+        missing = f"none in this run: it is for the partition {key!r}, and {timetable} does not say where that ends"
+    raise BackfillError(
+        f"A backfill run loads its data interval, and there is {missing}.", f"Trigger {_with_conf(options)} instead."
+    )
+
+
+def _check_zone_is_known(context: AnyContext, options: Options[Any], start: datetime, end: datetime) -> None:
+    """Refuse to guess whose days, or naive times, an interval is: those of UTC, or of the schedule's zone."""
+    cursor, zone = options.cursor.leading, zone_of_schedule(context.get("dag"))
+    is_of_days = lacks_zone(cursor)
+    if zone is None or not (is_of_days or options.is_naive):
+        return
+    readings = [[shown(moment, of) for moment in (start, end)] for of in (timezone.utc, zone)]
+    in_utc, there = [[time.date() for time in times] for times in readings] if is_of_days else readings
+    if in_utc != there:
+        remedy = f"Cursor.date({written(zone)})" if is_of_days else f"Cursor.datetime({written(zone)}, naive=True)"
+        raise BackfillError(
+            f"A backfill run loads its data interval, which begins at {in_utc[0]} in UTC and at {there[0]} in the time"
+            f" zone of the schedule, and the watermark {options.name!r} does not say which of the two its values are.",
+            f"Say it: cursor={remedy}, or the same with 'UTC'.",
+        )
+
+
+def _with_conf(options: Options[Any]) -> str:
     return f'a run with the conf {{"{CONF_KEY}": {{"{options.name}": {{"from": ..., "to": ...}}}}}}'
-
-
-def _what_is_missing(start: object, end: object) -> str:
-    if start is None or end is None:
-        return "none, as the Dag has no schedule"
-    return "no telling which values of this cursor it has"
-
-
-def _moment(value: datetime, options: Options[T]) -> T:
-    """A point in time as a value of the cursor."""
-    cursor = options.cursor.leading
-    moment: datetime | date = value.date() if cursor.type == "date" else value
-    if cursor.definition().get("tz", "") is None:
-        moment = value.replace(tzinfo=None)
-    return options.cursor.led_by(cursor.parse(moment, what="the data interval"))

@@ -19,7 +19,7 @@ from airflow_resume.errors import (
 from airflow_resume.record import Slot
 from airflow_resume.store import ask, asset_store, task_store
 from airflow_resume.watermarks.begin import Bounds, decide_bounds
-from airflow_resume.watermarks.checks import remarks_on
+from airflow_resume.watermarks.checks import remarks_on, remarks_on_zone
 from airflow_resume.watermarks.commit import Loaded, Outcome
 from airflow_resume.watermarks.journal import Journal
 from airflow_resume.watermarks.keys import Keys
@@ -72,7 +72,8 @@ class WindowRun(Generic[T]):
     def begin(self) -> Window[T]:
         """The window of this run: the one an earlier attempt began, or a new one, saved as pending."""
         task = getattr(self.context.get("ti"), "task", None)
-        for remark in remarks_on(task, self._options.asset, is_partitioned=self.partition is not None):
+        remarks_on_task = remarks_on(task, self._options.asset, is_partitioned=self.partition is not None)
+        for remark in [*remarks_on_task, *remarks_on_zone(task, self._options)]:
             log.warning("%s.", remark)
         begun = self._slot.read() or self._begun_in_0_1()
         is_new = begun is None or begun.state is WindowState.CLAIMED
@@ -136,7 +137,7 @@ class WindowRun(Generic[T]):
             self._check_not_ahead(mark, at, ceiling)
             return self._window(bounds, at=at, record=None, reset=mark.pending)
         # A window that was cut short ends where nothing changes any more: it may be empty, and the mark moves on.
-        settles = span is not None and bounds.end == self._cursor.plus(at, span)
+        settles = span is not None and bounds.end == self._cursor.step(at, span)
         untold = untold_before(mark, bounds.start, self._cursor, state_of=self._state_of)
         record = self._record(
             bounds,

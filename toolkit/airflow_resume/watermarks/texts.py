@@ -6,6 +6,7 @@ import builtins
 import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, cast
+from uuid import UUID
 
 from airflow_resume import values
 from airflow_resume.errors import CursorTypeError, InvalidValueError
@@ -34,7 +35,8 @@ class TextCursor(CursorType[str]):
             CursorTypeError: not text, or text that a state store cannot keep.
         """
         if not isinstance(value, str):
-            raise refusal(value, "Give text, such as str(value), or use the cursor= that fits.", what=what)
+            remedy = "Give text, such as str(value), or use the cursor= that fits."
+            raise refusal(value, remedy_for_identifier(value) or remedy, what=what)
         text = str.__str__(value)  # of an enum, say, the text that it is
         _check_keepable(text, what=f"{what} ({shown(text)})")
         return text
@@ -66,6 +68,21 @@ class TokenCursor(CursorType["JsonValue"]):
     def dump(self, value: JsonValue) -> JsonValue:
         """The token itself."""
         return value
+
+
+def remedy_for_identifier(value: object) -> str | None:
+    """What to do about an identifier of a well-known kind that is no text; None for any other value."""
+    if isinstance(value, UUID):
+        return "Use cursor=Cursor.uuid() for a column of UUIDs, and str(value) with Cursor.text() for one of text."
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return "Use cursor=Cursor.binary()."
+    if type(value).__name__ == "ObjectId":  # of bson
+        return (
+            "Several writers' ObjectIds of one second do not come in order: use their time, cursor=Cursor.datetime()"
+            " with a delay=, rows by lambda row: row['_id'].generation_time, and ObjectId.from_datetime(window.start)"
+            " in the query. Where one process writes them, give str(value) with cursor=Cursor.text()."
+        )
+    return None
 
 
 def _check_keepable(value: object, *, what: str) -> None:

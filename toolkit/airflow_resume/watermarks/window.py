@@ -17,6 +17,7 @@ from airflow_resume.watermarks.forms import formatted
 from airflow_resume.watermarks.record import Origin, Pending, WindowRecord, WindowState
 from airflow_resume.watermarks.sql import Style, predicate
 from airflow_resume.watermarks.track import THE_ONE, Future, Nulls, Tally, Tracker, Unique, kept_ties
+from airflow_resume.watermarks.zones import zone_of
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -170,9 +171,10 @@ class Window(Generic[T]):
 
         Args:
             form: `"iso"`, `"date"`, `"epoch"`, `"epoch_ms"`, `"epoch_us"`, or a format of `strftime`.
-            tz: the zone of the text, such as `"Europe/Berlin"`; UTC by default.
+            tz: the zone of the text, such as `"Europe/Berlin"`; by default UTC, or that of a cursor of days or of
+                naive times.
         """
-        return formatted(self._start, form, tz)
+        return formatted(self._start, form, tz, home=self._cursor.home)
 
     def end_as(self, form: str, tz: str | None = None) -> str | int:
         """The end, in the same forms; rounded up, as the mark moves over all that lies before the end.
@@ -180,7 +182,7 @@ class Window(Generic[T]):
         Rows behind the end that the other system then gives, `track` leaves to a later run.
         """
         _ = self.end
-        return formatted(self._end, form, tz, up=True)
+        return formatted(self._end, form, tz, up=True, home=self._cursor.home)
 
     # --- what was loaded --------------------------------------------------------------------------------------
 
@@ -270,7 +272,7 @@ class Window(Generic[T]):
             start = self._cursor.parse(self.record.done, what="the slices done")
         end: Any = self._end
         while start < end:
-            later: Any = self._cursor.plus(start, step)
+            later: Any = self._cursor.step(start, step)
             stop = min(later, end)
             piece = copy(self)._narrow(start, stop)  # noqa: SLF001  of the same class
             yield piece
@@ -321,7 +323,9 @@ class Window(Generic[T]):
         """How many seconds the window's end lies behind this moment; None where it is no point in time."""
         if not isinstance(self._end, datetime):
             return None
-        end = self._end if self._end.tzinfo is not None else self._end.replace(tzinfo=timezone.utc)
+        end = self._end
+        if end.tzinfo is None:
+            end = end.replace(tzinfo=zone_of(self._cursor.home))
         return (datetime.now(tz=timezone.utc) - end).total_seconds()
 
     def summary(self) -> dict[str, JsonValue]:
