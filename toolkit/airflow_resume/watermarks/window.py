@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy
 from datetime import datetime, timezone
 from itertools import chain
@@ -12,9 +12,11 @@ from typing_extensions import TypeVar
 
 from airflow_resume.errors import NothingReadError, WatermarkError
 from airflow_resume.watermarks.cursor import CursorType
+from airflow_resume.watermarks.drivers import Style
 from airflow_resume.watermarks.forms import formatted
 from airflow_resume.watermarks.record import Origin, Pending, WindowRecord, WindowState
-from airflow_resume.watermarks.sql import Style, predicate
+from airflow_resume.watermarks.sql import Bounds, label_of, predicate
+from airflow_resume.watermarks.sql_column import Columns, SqlColumn, columns_of, reading
 from airflow_resume.watermarks.track import THE_ONE, Future, Nulls, Tally, Tracker, Unique, kept_ties
 
 if TYPE_CHECKING:
@@ -33,6 +35,8 @@ class Window(Generic[T]):
         record: as it is kept; None when there is nothing to load.
         start, end: half-open, in the cursor's zone; no end: whatever is there.
         at: where the mark stands. With a lookback the window starts before it.
+        sql: what the column or columns are in the source's database.
+        label: of the watermark, unlike that of others.
         partition: of the asset that is loaded.
     """
 
@@ -45,8 +49,10 @@ class Window(Generic[T]):
         at: T,
         record: WindowRecord | None,
         advance: Advance = "window",
-        nulls: Nulls = "raise",
+        nulls: Nulls | None = None,
         future: Future = "exclude",
+        sql: Columns = None,
+        label: str = "",
         partition: JsonValue = None,
         is_retry: bool = False,
         reset: Pending | None = None,
@@ -60,8 +66,9 @@ class Window(Generic[T]):
         self._cursor = cursor
         self._advance: Advance = advance
         self._start, self._end, self._at = start, end, at
-        self._nulls: Nulls = nulls
+        self._nulls = nulls
         self._future: Future = future
+        self._columns, self._label = columns_of(sql, cursor), label
         self._settles = record is not None and record.settles
         limit = None if record is None else record.limit
         self._limit = None if limit is None else cursor.parse(limit, what="the limit")
@@ -75,7 +82,7 @@ class Window(Generic[T]):
         """What went through `track` and `observe`."""
         self._told: T | None = None
         self._failed_from: T | None = None
-        self._sampled = self._has_read = False
+        self._sampled = self._has_read = self._has_tracked = self._must_track = False
         self._open_reads = 0
 
     # --- what there is to load --------------------------------------------------------------------------------
@@ -126,20 +133,74 @@ class Window(Generic[T]):
         """Where the bounds come from: the mark, the run's conf, or a backfill's data interval."""
         return "mark" if self.record is None else self.record.origin
 
-    def sql(self, column: str | list[str], *, style: Style = "named") -> tuple[str, dict[str, Any] | list[Any]]:
-        """The condition of a query for these rows, and its parameters.
+    def sql(
+        self,
+        column: str | Sequence[str],
+        on: object = None,
+        *,
+        style: Style | None = None,
+        type: Columns = None,  # noqa: A002  it is what a column has
+        first: int = 1,
+    ) -> tuple[str, dict[str, Any] | list[Any]]:
+        """The condition of a query for these rows, and its parameters: a dict where they have names, or a list.
+
+        Names of parameters differ from those of other watermarks and columns, so that conditions can be joined.
 
         Args:
-            column: the cursor's; several for a keyset. It goes into the text as it is.
-            style: of the placeholders, as the driver's `paramstyle` has it.
+            column: the cursor's; several for a keyset. It goes into the text as it is; under `%s` and `%(name)s` a
+                single `%` in it is doubled.
+            on: what the query is run with: a DB-API connection or cursor, the driver's module or its name, an
+                SQLAlchemy engine, connection or session (for `text()`), or an Airflow `DbApiHook`. The database and the
+                style of the placeholders are found from it. By default what `watermark(..., sql=)` says.
+            style: of the placeholders, instead of the driver's; without either, `"named"`.
+            type: what the column is, one for each of a keyset's: an `SqlColumn` or its type alone, instead of what
+                `watermark(..., sql=)` says. The bound is then written with its type and zone, so that neither the
+                session's time zone nor the driver changes what is found.
+            first: the number of the first placeholder, for `"numeric"` and `"numeric_dollar"`.
+
+        Raises:
+            CursorTypeError: the column cannot be compared exactly with the cursor, or its database is not known.
+            TypeError: `on` is nothing of a known driver. ValueError: another number of columns, a style that is none.
         """
+        told = self._told_columns(type)
+        names = (column,) if isinstance(column, str) else tuple(column)
         return predicate(
-            column,
-            start=self.start,
-            end=None if self._end is None else self.end,
+            self._for_query(label_of(self._label, names, type)), column, told, on=on, style=style, first=first
+        )
+
+    def where(self, *columns: Any, on: object = None, type: Columns = None) -> Any:  # noqa: A002
+        """The condition for these rows on columns of SQLAlchemy: `select(Order).where(window.where(Order.updated_at))`.
+
+        The bounds have the types of the columns. A `DateTime` without a zone shows the clock of some zone, so for a
+        cursor that has one say which: `type=SqlColumn("timestamp", tz="UTC")`.
+
+        Args:
+            columns: the cursor's: a `Column`, an attribute of a mapped class, or an expression; several for a keyset.
+            on: the engine, connection or session, where the condition depends on the database, as for a `TIMESTAMP` of
+                MySQL that is declared as a plain `DateTime`.
+            type: what the columns are, as in `sql`.
+
+        Raises:
+            CursorTypeError: a column cannot be compared exactly with the cursor, or its zone is not known.
+            ValueError: another number of columns.
+        """
+        from airflow_resume.watermarks.where import condition
+
+        return condition(self._for_query(""), columns, self._told_columns(type), on=on)
+
+    def _told_columns(self, told: Columns) -> tuple[SqlColumn, ...]:
+        return self._columns if told is None else columns_of(told, self._cursor)
+
+    def _for_query(self, label: str) -> Bounds:
+        self._must_track = self._must_track or self._nulls == "raise"
+        return Bounds(
+            cursor=self._cursor,
+            start=self._start,
+            end=self._end,
             after=self._start == self._at and THE_ONE in self._known,
-            keeps_nulls=self._nulls == "keep",
-            style=style,
+            lets_nulls=self._nulls in {"keep", "raise"},
+            refuses_nulls=self._nulls == "skip",
+            label=label,
         )
 
     def start_as(self, form: str, tz: str | None = None) -> str | int:
@@ -182,15 +243,15 @@ class Window(Generic[T]):
             CursorColumnError, CursorTypeError, NullCursorError, FutureRowError, UnsortedRowsError: at the row.
         """
         tracker = Tracker(
-            cursor=self._cursor,
+            cursor=reading(self._cursor, self._columns),
             at=self._at,
             start=self._start,
             end=self._end,
-            nulls=self._nulls,
+            nulls="raise" if self._nulls is None else self._nulls,
             future=self._future,
             known=self._known,
         )
-        self._has_read = True
+        self._has_read = self._has_tracked = True
         self._open_reads += 1
         return self._read_to_its_end(tracker.tracked(rows, key, self.tally, unique=unique, ordered=ordered))
 
@@ -259,6 +320,7 @@ class Window(Generic[T]):
         piece.check_read()
         self.tally.add(piece.tally)
         self._sampled = self._sampled or piece._sampled
+        self._has_tracked = self._has_tracked or piece._has_tracked
         if piece._failed_from is not None:
             self.fail_from(piece._failed_from)
         told: Any = piece._told
@@ -354,6 +416,12 @@ class Window(Generic[T]):
                 " what was loaded.",
                 "Consume them all before returning; if the rest is to be left to another run, say so with"
                 " window.advance(value).",
+            )
+        if self._must_track and not self._has_tracked:
+            raise NothingReadError(
+                "nulls='raise' is given, so the condition of the query lets rows without a value through, and they were"
+                " not passed through window.track(rows, ...), which raises on them.",
+                "Iterate window.track(rows, ...), or leave nulls= out: the query then leaves such rows out.",
             )
         if self._told is None and self._advance == "explicit":
             raise NothingReadError("advance='explicit', and the body did not say window.advance(value).")
