@@ -73,7 +73,9 @@ def _engine(url: str, driver: str, zone: str) -> Any:
     if driver.startswith("postgresql"):
         place = place.update_query_dict({"options": f"{place.query['options']} -ctimezone={zone}"})
         return create_engine(place, poolclass=NullPool)
-    return create_engine(place, poolclass=NullPool, connect_args={"init_command": f"SET time_zone = '{SESSIONS[zone]}'"})
+    return create_engine(
+        place, poolclass=NullPool, connect_args={"init_command": f"SET time_zone = '{SESSIONS[zone]}'"}
+    )
 
 
 class PostgresHook(DbApiHook):
@@ -103,16 +105,16 @@ def _mysql_connector(url: str, zone: str) -> Any:
 
 
 def _pymysql(url: str, zone: str) -> Any:
-    return pymysql.connect(
-        **mysql_arguments(url), init_command=f"SET time_zone = '{SESSIONS[zone]}'", autocommit=True
-    )
+    return pymysql.connect(**mysql_arguments(url), init_command=f"SET time_zone = '{SESSIONS[zone]}'", autocommit=True)
 
 
 POSTGRESQL = [
     Driver("psycopg", lambda url, zone: psycopg.connect(libpq(url, zone), autocommit=True), _cursor_fetch),
     Driver("psycopg2", lambda url, zone: _autocommitting(psycopg2.connect(libpq(url, zone))), _cursor_fetch),
     Driver("sqlalchemy", lambda url, zone: _committing(_engine(url, "postgresql+psycopg", zone)), _text_fetch),
-    Driver("session", lambda url, zone: Session(_committing(_engine(url, "postgresql+psycopg2", zone))), _session_fetch),
+    Driver(
+        "session", lambda url, zone: Session(_committing(_engine(url, "postgresql+psycopg2", zone))), _session_fetch
+    ),
     Driver("hook", lambda url, zone: PostgresHook(libpq(url, zone)), PostgresHook.records),
 ]
 MYSQL = [
@@ -133,6 +135,14 @@ def _autocommitting(connection: Any) -> Any:
 
 def _committing(engine: Any) -> Connection:
     return engine.connect().execution_options(isolation_level="AUTOCOMMIT")
+
+
+@contextmanager
+def connected(url: str, driver: str, zone: str) -> Iterator[Connection]:
+    """A connection of SQLAlchemy in a session of a time zone."""
+    engine = create_engine(url, poolclass=NullPool) if driver == "sqlite" else _engine(url, driver, zone)
+    with _committing(engine) as connection:
+        yield connection
 
 
 def close(on: Any) -> None:
@@ -163,10 +173,10 @@ def filled(url: str, declared: str, *, table: str = "source") -> Iterator[Callab
 
 def nights() -> list[datetime]:
     """Points in time around both clock changes of Berlin, with and without fractions, some of them twice."""
-    found = []
+    fractions = [0, 0, 500_000, 123_456]
+    found: list[datetime] = []
     for first in (datetime(2025, 10, 25, 22, tzinfo=UTC), datetime(2026, 3, 28, 23, tzinfo=UTC)):
-        for number in range(35):
-            found.append(first + timedelta(seconds=611 * number, microseconds=[0, 0, 500_000, 123_456][number % 4]))
+        found += [first + timedelta(seconds=611 * n, microseconds=fractions[n % 4]) for n in range(35)]
         found.append(found[-1])
     return found
 

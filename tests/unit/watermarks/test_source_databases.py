@@ -12,12 +12,16 @@ from zoneinfo import ZoneInfo
 
 import pytest
 import source_tables
+import sqlalchemy as sa
 from numbered import NUMBERS, a_try, load
 from source_tables import BERLIN, MYSQL, POSTGRESQL, SESSIONS, SQLITE, Driver, filled, local, nights
 from sql_places import database_on_mysql, schema_on_postgresql
+from sqlalchemy.dialects import mysql
+from sqlalchemy.orm import DeclarativeBase, Session, mapped_column
 
 from airflow_resume import watermark
 from airflow_resume.watermarks import Cursor, SqlColumn, Window
+from airflow_resume.watermarks.clocks import now_on_clock
 
 UTC = timezone.utc
 FIRST = datetime(2025, 10, 25, 20, tzinfo=UTC)
@@ -53,7 +57,11 @@ EVERYWHERE = [
     Kept("BIGINT", SqlColumn("milliseconds"), lambda t: epoch(t, 1_000)),
     Kept("BIGINT", SqlColumn("microseconds"), lambda t: epoch(t, 1_000_000)),
     Kept("VARCHAR(40)", SqlColumn("text", like="2026-01-31 23:59:59", tz="UTC"), lambda t: f"{t:%Y-%m-%d %H:%M:%S}"),
-    Kept("VARCHAR(40)", SqlColumn("text", like="2026-01-31 23:59:59", tz=BERLIN), lambda t: f"{local(t):%Y-%m-%d %H:%M:%S}"),
+    Kept(
+        "VARCHAR(40)",
+        SqlColumn("text", like="2026-01-31 23:59:59", tz=BERLIN),
+        lambda t: f"{local(t):%Y-%m-%d %H:%M:%S}",
+    ),
     Kept("VARCHAR(40)", SqlColumn("text", like="2026-01-31T23:59:59Z"), lambda t: f"{t:%Y-%m-%dT%H:%M:%SZ}"),
     Kept("VARCHAR(40)", SqlColumn("text", like="2026-01-31T23:59:59.999Z"), millis),
     Kept("VARCHAR(40)", SqlColumn("text", like="2026-01-31T23:59:59.999999+00:00"), lambda t: t.isoformat()),
@@ -109,13 +117,19 @@ class Run:
         self.kept, self.now = kept, FIRST
         self.loaded: Counter[int] = Counter()
 
-    def go(self, write: Callable[[dict[int, object]], None], fetch: Callable[[Window[Any]], list[int]], **options: Any) -> None:
+    def go(
+        self, write: Callable[[dict[int, object]], None], fetch: Callable[[Window[Any]], list[int]], **options: Any
+    ) -> None:
         mark = watermark(
-            NUMBERS, **{"initial": FIRST, "now": lambda: self.now, "delay": timedelta(0), "sql": self.kept.told, **options}
+            NUMBERS,
+            **{"initial": FIRST, "now": lambda: self.now, "delay": timedelta(0), "sql": self.kept.told, **options},
         )
-        attempt, chance = a_try(), random.Random(14)
+        attempt, chance = a_try(), random.Random(14)  # noqa: S311  the same windows each time
         moments = [moment for _, moment in self.waiting]
-        stops = [*chance.sample(moments, 8), *(moment + timedelta(seconds=chance.randrange(999)) for moment in moments[::4])]
+        stops = [
+            *chance.sample(moments, 8),
+            *(moment + timedelta(seconds=chance.randrange(999)) for moment in moments[::4]),
+        ]
         for self.now in [*sorted(stops), moments[-1] + timedelta(days=2)]:
             come = [pair for pair in self.waiting if pair[1] <= self.now]
             self.waiting = self.waiting[len(come) :]
@@ -162,3 +176,230 @@ def test_every_row_is_loaded_exactly_once(
         run.go(write, by_sql(driver, on))
     source_tables.close(on)
     assert run.wrong == {}
+
+
+@pytest.mark.parametrize(("declared", "lost"), [("timestamp", 72), ("timestamptz", 0)])
+def test_what_the_driver_writes_loses_rows_of_a_column_without_a_zone(
+    places: Callable[[str], str], declared: str, lost: int
+) -> None:
+    """In a session of Tokyo the bound is nine hours ahead of the column's UTC: nothing is found, without an error."""
+    kept = Kept(declared, SqlColumn(), lambda t: t.isoformat())
+    run, on = Run(kept, nights()[:36] * 2), POSTGRESQL[0].connect(places("postgresql"), "Asia/Tokyo")
+    with filled(places("postgresql"), declared) as write:
+        run.go(write, by_sql(POSTGRESQL[0], on))
+    source_tables.close(on)
+    assert sum(1 for number in range(72) if not run.loaded[number]) == lost
+
+
+# --- conditions of SQLAlchemy ---------------------------------------------------------------------------------
+
+
+def mapped(type_: Any) -> Any:
+    """A mapped class of the source with a column of a type."""
+    base: Any = type("Base", (DeclarativeBase,), {})
+    names = {"__tablename__": "source", "id": mapped_column(sa.Integer, primary_key=True), "u": mapped_column(type_)}
+    return type("Row", (base,), names)
+
+
+TIMES = {
+    "postgresql": [
+        (sa.DateTime(timezone=True), ON_POSTGRESQL[0], None),
+        (sa.DateTime(), ON_POSTGRESQL[2], ON_POSTGRESQL[2].told),
+        (sa.DateTime(), ON_POSTGRESQL[3], ON_POSTGRESQL[3].told),
+        (sa.BigInteger(), EVERYWHERE[1], EVERYWHERE[1].told),
+        (sa.String(40), EVERYWHERE[6], EVERYWHERE[6].told),
+    ],
+    "mysql": [
+        (mysql.DATETIME(fsp=6), ON_MYSQL[1], ON_MYSQL[1].told),
+        (mysql.TIMESTAMP(fsp=6), ON_MYSQL[3], None),
+        (mysql.TIMESTAMP(), ON_MYSQL[4], ON_MYSQL[4].told),
+        (sa.BigInteger(), EVERYWHERE[1], EVERYWHERE[1].told),
+        (sa.String(40), EVERYWHERE[6], EVERYWHERE[6].told),
+    ],
+    "sqlite": [
+        (
+            sa.DateTime(),
+            Kept("TEXT", SqlColumn(), lambda t: f"{t:%Y-%m-%d %H:%M:%S.%f}"),
+            SqlColumn("timestamp", tz="UTC"),
+        ),
+        (sa.DateTime(timezone=True), Kept("TEXT", SqlColumn(), lambda t: f"{t:%Y-%m-%d %H:%M:%S.%f}"), None),
+        (
+            sa.DateTime(),
+            Kept("TEXT", SqlColumn(), lambda t: f"{local(t):%Y-%m-%d %H:%M:%S.%f}"),
+            SqlColumn("timestamp", tz=BERLIN),
+        ),
+        (sa.Integer(), EVERYWHERE[0], EVERYWHERE[0].told),
+    ],
+}
+ENGINES = {
+    "postgresql": ["postgresql+psycopg", "postgresql+psycopg2"],
+    "mysql": ["mysql+pymysql"],
+    "sqlite": ["sqlite"],
+}
+WHERE = [
+    pytest.param(engine, zone, column, id=f"{engine}-{column[0]!r}-{column[1]}-{zone}")
+    for kind, columns in TIMES.items()
+    for engine in ENGINES[kind]
+    for column in columns
+    for zone in (["UTC"] if kind == "sqlite" else SESSIONS)
+]
+
+
+@pytest.mark.parametrize(("engine", "zone", "column"), WHERE)
+def test_by_a_condition_of_sqlalchemy_every_row_is_loaded_exactly_once(
+    places: Callable[[str], str], engine: str, zone: str, column: Any
+) -> None:
+    type_, kept, told = column
+    kind = engine.partition("+")[0]
+    run, row = Run(kept, nights()), mapped(type_)
+    with (
+        filled(places(kind), kept.declared) as write,
+        source_tables.connected(places(kind), engine, zone) as connection,
+    ):
+
+        def fetch(window: Window[Any]) -> list[int]:
+            orm = Session(connection).scalars(sa.select(row).where(window.where(row.u))).all()
+            core = (
+                connection.execute(sa.select(row.__table__.c.id).where(window.where(row.__table__.c.u))).scalars().all()
+            )
+            assert sorted(each.id for each in orm) == sorted(core)
+            return list(core)
+
+        run.go(write, fetch, sql=told)
+    assert run.wrong == {}
+
+
+# --- other cursors --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("kind", "driver", "kept"),
+    [
+        ("postgresql", POSTGRESQL[0], ON_POSTGRESQL[0]),
+        ("postgresql", POSTGRESQL[1], ON_POSTGRESQL[3]),
+        ("mysql", MYSQL[0], ON_MYSQL[1]),
+        ("sqlite", SQLITE[0], EVERYWHERE[1]),
+        ("sqlite", SQLITE[0], EVERYWHERE[4]),
+    ],
+    ids=str,
+)
+def test_what_was_seen_of_a_column_moves_the_mark_exactly(
+    places: Callable[[str], str], kind: str, driver: Driver, kept: Kept
+) -> None:
+    """The rows of one second are in two windows, and told apart by their ids."""
+    run, on = Run(kept, nights()), driver.connect(places(kind), "Asia/Tokyo")
+
+    def fetch(window: Window[Any]) -> list[int]:
+        condition, parameters = window.sql("u", on)
+        found = driver.fetch(on, f"SELECT id, u FROM source WHERE {condition} ORDER BY id", parameters)  # noqa: S608
+        return [row["id"] for row in window.track([{"id": row[0], "u": row[1]} for row in found], "u", unique="id")]
+
+    with filled(places(kind), kept.declared) as write:
+        run.go(write, fetch, advance="observed", delay=timedelta(minutes=1))
+    source_tables.close(on)
+    assert run.wrong == {}
+
+
+@pytest.mark.parametrize(
+    ("kind", "driver", "kept"),
+    [
+        (
+            "postgresql",
+            POSTGRESQL[0],
+            Kept("timestamptz", SqlColumn("timestamptz", tz=BERLIN), lambda t: t.isoformat()),
+        ),
+        ("postgresql", POSTGRESQL[1], ON_POSTGRESQL[3]),
+        ("postgresql", POSTGRESQL[0], Kept("date", SqlColumn("date"), lambda t: f"{local(t):%Y-%m-%d}")),
+        ("mysql", MYSQL[0], ON_MYSQL[1]),
+        ("mysql", MYSQL[1], Kept("TIMESTAMP(6)", SqlColumn("timestamp", tz=BERLIN), ON_MYSQL[3].write)),
+        ("mysql", MYSQL[0], Kept("DATE", SqlColumn("date"), lambda t: f"{local(t):%Y-%m-%d}")),
+        ("sqlite", SQLITE[0], EVERYWHERE[4]),
+        ("sqlite", SQLITE[0], Kept("INTEGER", SqlColumn("seconds", tz=BERLIN), lambda t: epoch(t, 1))),
+        ("sqlite", SQLITE[0], Kept("DATE", SqlColumn("date"), lambda t: f"{local(t):%Y-%m-%d}")),
+        ("sqlite", SQLITE[0], Kept("TEXT", SqlColumn("text", like="2026-01-31"), lambda t: f"{local(t):%Y-%m-%d}")),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("zone", SESSIONS)
+def test_local_days_are_loaded_exactly_once(
+    places: Callable[[str], str], kind: str, driver: Driver, kept: Kept, zone: str
+) -> None:
+    run, on = Run(kept, nights()), driver.connect(places(kind), zone)
+    with filled(places(kind), kept.declared) as write:
+        run.go(write, by_sql(driver, on), initial=date(2025, 10, 24), now=lambda: local(run.now).date())
+    source_tables.close(on)
+    assert run.wrong == {}
+
+
+@pytest.mark.parametrize(
+    ("kind", "driver", "kept"),
+    [
+        ("postgresql", POSTGRESQL[0], Kept("timestamp", SqlColumn("timestamp"), lambda t: str(local(t)))),
+        ("postgresql", POSTGRESQL[1], Kept("timestamp", SqlColumn(), lambda t: str(local(t)))),
+        ("mysql", MYSQL[0], Kept("DATETIME(6)", SqlColumn("datetime"), lambda t: str(local(t)))),
+        ("sqlite", SQLITE[0], Kept("TEXT", SqlColumn("text", like="2026-01-31 23:59:59"), EVERYWHERE[4].write)),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("zone", SESSIONS)
+def test_naive_local_times_are_loaded_exactly_once(
+    places: Callable[[str], str], kind: str, driver: Driver, kept: Kept, zone: str
+) -> None:
+    """With the clock of `sql_now(..., tz=)`, which waits in the nights of clock changes."""
+    run, on = Run(kept, nights()), driver.connect(places(kind), zone)
+    with filled(places(kind), kept.declared) as write:
+        run.go(
+            write,
+            by_sql(driver, on),
+            initial=local(FIRST),
+            cursor=Cursor.datetime(tz=None),
+            now=lambda: now_on_clock(run.now, BERLIN),
+            delay=timedelta(minutes=2),
+        )
+    source_tables.close(on)
+    assert run.wrong == {}
+
+
+# --- text -----------------------------------------------------------------------------------------------------
+
+WORDS = ["a", "B", "ä", "A2", "b2", "C", "é", "e", "Z", "z"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "driver", "declared"),
+    [
+        ("postgresql", POSTGRESQL[0], 'text COLLATE "en-x-icu"'),
+        ("postgresql", POSTGRESQL[2], 'text COLLATE "en-x-icu"'),
+        ("mysql", MYSQL[0], "VARCHAR(20) COLLATE utf8mb4_unicode_ci"),
+        ("mysql", MYSQL[1], "VARCHAR(20) COLLATE utf8mb4_unicode_ci"),
+        ("sqlite", SQLITE[0], "TEXT COLLATE NOCASE"),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("way", ["sql", "where"])
+def test_text_of_any_collation_is_loaded_exactly_once_in_the_order_of_code_points(
+    places: Callable[[str], str], kind: str, driver: Driver, declared: str, way: str
+) -> None:
+    mark = watermark(NUMBERS, initial="", cursor=Cursor.text(collation="C"))
+    on, attempt, loaded = driver.connect(places(kind), "UTC"), a_try(), list[str]()
+    table = sa.table("source", sa.column("u", sa.String()))
+
+    def body(window: Window[Any]) -> None:
+        condition, parameters = window.sql("u", on)
+        if way == "where":
+            engine = sa.create_engine(places(kind))
+            compiled = sa.select(table.c.u).where(window.where(table.c.u))
+            with engine.connect() as connection:
+                found: list[Any] = connection.execute(compiled).all()
+            engine.dispose()
+        else:
+            found = driver.fetch(on, f"SELECT u FROM source WHERE {condition}", parameters)  # noqa: S608
+        loaded.extend(row["u"] for row in window.track([{"u": row[0]} for row in found], "u", unique=True))
+
+    with filled(places(kind), declared) as write:
+        for number, word in enumerate(sorted(WORDS)):
+            write({number: word})
+            load(attempt, mark, body)
+            attempt = attempt.next_run()
+    source_tables.close(on)
+    assert loaded == sorted(WORDS)

@@ -173,7 +173,7 @@ def columns_of(told: Columns, cursor: CursorType[Any]) -> tuple[SqlColumn, ...]:
         TypeError, ValueError: not one for each.
     """
     count = len(cursor.parts) if isinstance(cursor, KeysetCursor) else 1
-    if told is None or isinstance(told, (str, SqlColumn)):
+    if isinstance(told, str) or not isinstance(told, Sequence):
         one = _column_of(told)
         if count > 1 and one.type is not None:
             raise ValueError(
@@ -239,7 +239,7 @@ def check_columns(told: Columns, cursor: CursorType[Any]) -> None:
     for part, column in zip(parts, columns_of(told, cursor), strict=True):
         dialect = None if column.driver is None else driver_of(column.driver).dialect
         kind = kind_of(column, dialect)
-        is_open = column.type == "timestamp" and dialect is None  # of MySQL it needs no zone
+        is_open = column.type == "timestamp" and column.tz is None and dialect is None  # of MySQL it needs no zone
         if not is_open:
             check_pair(part, column, kind)
 

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from datetime import datetime, timezone
 from typing import Any
-from zoneinfo import ZoneInfo
 
 from airflow_resume.errors import WatermarkError
 from airflow_resume.watermarks.clocks import now_on_clock
@@ -41,14 +40,13 @@ def sql_now(source: Any, *, tz: str | None = None, query: str | None = None) -> 
     Raises:
         TypeError: `source` is an open connection. ValueError: `tz` is no time zone.
     """
-    if not (isinstance(source, str) or callable(source) or _is_lazy(source)):
+    is_open = hasattr(source, "cursor") or hasattr(source, "execute")
+    if not isinstance(source, str) and not _is_lazy(source) and (is_open or not callable(source)):
         raise TypeError(
             f"sql_now() was given a {type(source).__name__}, which would be opened whenever the Dag file is read.\n"
             "Give a function that opens it, such as sql_now(lambda: psycopg.connect(...)), or a conn_id."
         )
     Cursor.datetime(tz)  # which refuses a zone that is none
-    if tz is not None:
-        ZoneInfo(tz)
 
     def now() -> datetime:
         moment = _ask(source, query)
@@ -59,7 +57,7 @@ def sql_now(source: Any, *, tz: str | None = None, query: str | None = None) -> 
 
 def _is_lazy(source: object) -> bool:
     """Whether it opens a connection only when it is used: an engine, or a hook."""
-    return hasattr(source, "get_conn") or (hasattr(source, "connect") and hasattr(source, "dialect"))
+    return hasattr(source, "get_conn") or (hasattr(source, "connect") and hasattr(source, "raw_connection"))
 
 
 def _ask(source: Any, query: str | None) -> datetime:
@@ -89,7 +87,7 @@ def _ask(source: Any, query: str | None) -> datetime:
 def _opened(place: Any) -> Iterator[Any]:
     if hasattr(place, "get_conn"):
         place = place.get_conn()
-    elif hasattr(place, "connect") and hasattr(place, "dialect"):  # an engine
+    elif _is_lazy(place):
         place = place.connect()
     with closing(place):
         yield place
