@@ -153,8 +153,10 @@ def close(on: Any) -> None:
 
 
 @contextmanager
-def filled(url: str, declared: str, *, table: str = "source") -> Iterator[Callable[[dict[int, object]], None]]:
-    """An empty table with a column `u`, and a function that writes rows, in a session of UTC."""
+def filled(
+    url: str, declared: str, *, table: str = "source", column: str = "u"
+) -> Iterator[Callable[[dict[int, object]], None]]:
+    """An empty table with a column, and a function that writes rows, in a session of UTC."""
     place = make_url(url)
     options = {"init_command": "SET time_zone = '+00:00'"} if place.get_backend_name() == "mysql" else {}
     engine = create_engine(place, connect_args=options, poolclass=NullPool)
@@ -166,7 +168,7 @@ def filled(url: str, declared: str, *, table: str = "source") -> Iterator[Callab
 
     with engine.connect() as connection:
         connection.exec_driver_sql(f"DROP TABLE IF EXISTS {table}")
-        connection.exec_driver_sql(f"CREATE TABLE {table} (id INTEGER PRIMARY KEY, u {declared} NULL)")
+        connection.exec_driver_sql(f"CREATE TABLE {table} (id INTEGER PRIMARY KEY, {column} {declared} NULL)")
         connection.commit()
         yield write
 
