@@ -11,8 +11,8 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import psycopg
-import psycopg2
-import pymysql
+import psycopg2  # type: ignore[import-untyped]
+import pymysql  # type: ignore[import-untyped]
 from airflow.providers.common.sql.hooks.sql import DbApiHook
 from sqlalchemy import URL, create_engine, make_url, text
 from sqlalchemy.engine import Connection
@@ -134,7 +134,8 @@ def _autocommitting(connection: Any) -> Any:
 
 
 def _committing(engine: Any) -> Connection:
-    return engine.connect().execution_options(isolation_level="AUTOCOMMIT")
+    connection: Connection = engine.connect().execution_options(isolation_level="AUTOCOMMIT")
+    return connection
 
 
 @contextmanager
@@ -147,7 +148,7 @@ def connected(url: str, driver: str, zone: str) -> Iterator[Connection]:
 
 def close(on: Any) -> None:
     if isinstance(on, Session):
-        on.get_bind().close()
+        on.connection().close()
     if hasattr(on, "close"):
         on.close()
 

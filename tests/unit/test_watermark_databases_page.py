@@ -14,7 +14,7 @@ from typing import Any
 
 import airflow.sdk
 import psycopg
-import psycopg2
+import psycopg2  # type: ignore[import-untyped]
 import pytest
 from airflow.providers.common.sql.hooks.sql import DbApiHook
 from airflow.sdk import Asset

@@ -201,7 +201,7 @@ def mapped(type_: Any) -> Any:
     return type("Row", (base,), names)
 
 
-TIMES = {
+TIMES: dict[str, list[Any]] = {
     "postgresql": [
         (sa.DateTime(timezone=True), ON_POSTGRESQL[0], None),
         (sa.DateTime(), ON_POSTGRESQL[2], ON_POSTGRESQL[2].told),
@@ -390,7 +390,7 @@ def test_text_of_any_collation_is_loaded_exactly_once_in_the_order_of_code_point
             engine = sa.create_engine(places(kind))
             compiled = sa.select(table.c.u).where(window.where(table.c.u))
             with engine.connect() as connection:
-                found: list[Any] = connection.execute(compiled).all()
+                found: Any = connection.execute(compiled).all()
             engine.dispose()
         else:
             found = driver.fetch(on, f"SELECT u FROM source WHERE {condition}", parameters)  # noqa: S608

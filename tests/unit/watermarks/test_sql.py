@@ -12,8 +12,8 @@ from typing import Any
 
 import mysql.connector
 import psycopg
-import psycopg2
-import pymysql
+import psycopg2  # type: ignore[import-untyped]
+import pymysql  # type: ignore[import-untyped]
 import pytest
 from airflow.sdk import Asset
 from numbered import Counter, a_try, load, numbers, stands
@@ -109,9 +109,8 @@ def test_sqlalchemy_takes_named_parameters_and_knows_its_database() -> None:
         made = [engine, connection, session, scoped_session(sessionmaker(engine))]
         assert {driver_of(on) for on in made} == {Driver("sqlite", "named")}
         assert driver_of(engine.raw_connection()) == Driver("sqlite", "qmark")
-    with pytest.raises(TypeError, match=r"bound to no database\.\nGive"), Session() as session:
-        session.get_bind = lambda: None  # type: ignore[assignment,method-assign]
-        driver_of(session)
+    with pytest.raises(TypeError, match=r"bound to no database\.\nGive"):
+        driver_of(made_in("sqlalchemy.orm.session", "Session"))
     engine.dispose()
 
 

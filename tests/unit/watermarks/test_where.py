@@ -24,9 +24,14 @@ def window_of(**options: Any) -> Window[Any]:
     return watermark(NUMBERS, **given).begin(a_try().context)
 
 
+SQLITE: Any = sqlite.dialect
+MYSQL: Any = mysql.dialect
+POSTGRESQL: Any = postgresql.dialect
+
+
 def written(condition: Any, dialect: Any = None) -> str:
     """The condition with its values."""
-    return str(condition.compile(dialect=dialect or sqlite.dialect(), compile_kwargs={"literal_binds": True}))
+    return str(condition.compile(dialect=dialect or SQLITE(), compile_kwargs={"literal_binds": True}))
 
 
 def values(condition: Any) -> list[Any]:
@@ -128,21 +133,21 @@ def test_rows_without_a_value_are_let_through_where_they_are_wanted(nulls: Any, 
 
 def test_a_timestamp_of_mysql_is_compared_by_its_seconds_and_found_by_its_index() -> None:
     condition = window_of().where(sa.column("u", mysql.TIMESTAMP()))
-    text = written(condition, mysql.dialect())
+    text = written(condition, MYSQL())
     assert "unix_timestamp(u) >= 1767268800" in text
     assert "u >= from_unixtime(1767182400)" in text
     plain = window_of().where(sa.column("u", sa.TIMESTAMP()), on="pymysql")
-    assert "unix_timestamp" in written(plain, mysql.dialect())
+    assert "unix_timestamp" in written(plain, MYSQL())
     early = window_of(initial=datetime(1970, 1, 1, tzinfo=UTC), now=lambda: datetime(2100, 1, 1, tzinfo=UTC))
-    assert "from_unixtime" not in written(early.where(sa.column("u", mysql.TIMESTAMP())), mysql.dialect())
+    assert "from_unixtime" not in written(early.where(sa.column("u", mysql.TIMESTAMP())), MYSQL())
 
 
 @pytest.mark.parametrize(
     ("dialect", "collation"),
     [
-        (postgresql.dialect(), '(k COLLATE "C")'),
-        (sqlite.dialect(), "(k COLLATE BINARY)"),
-        (mysql.dialect(), "(k COLLATE utf8mb4_bin)"),
+        (POSTGRESQL(), '(k COLLATE "C")'),
+        (SQLITE(), "(k COLLATE BINARY)"),
+        (MYSQL(), "(k COLLATE utf8mb4_bin)"),
     ],
 )
 def test_the_collation_of_code_points_is_found_when_the_query_is_compiled(dialect: Any, collation: str) -> None:
@@ -155,4 +160,4 @@ def test_the_collation_of_code_points_is_found_when_the_query_is_compiled(dialec
 
 def test_a_collation_of_another_name_is_written_as_it_is() -> None:
     window = watermark(NUMBERS, initial="a", cursor=Cursor.text(collation="de-x-icu")).begin(a_try().context)
-    assert written(window.where(sa.column("k", sa.String())), postgresql.dialect()) == "(k COLLATE \"de-x-icu\") >= 'a'"
+    assert written(window.where(sa.column("k", sa.String())), POSTGRESQL()) == "(k COLLATE \"de-x-icu\") >= 'a'"

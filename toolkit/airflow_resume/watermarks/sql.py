@@ -12,7 +12,7 @@ from airflow_resume.arguments import check_choice, check_whole
 from airflow_resume.errors import CursorTypeError
 from airflow_resume.watermarks.cursor import CursorType
 from airflow_resume.watermarks.drivers import Driver, Style, driver_of
-from airflow_resume.watermarks.sql_column import Kind, SqlColumn, bound_for, kind_of
+from airflow_resume.watermarks.sql_column import Kind, SqlColumn, bound_for, kind_of, parts_of
 
 Parameters: TypeAlias = "dict[str, Any] | list[Any]"
 
@@ -75,9 +75,8 @@ def predicate(
         # A single % would be read as a placeholder; one that is doubled already stays.
         names = [re.sub(r"(?<!%)%(?!%)", "%%", name) for name in names]
     parameters = _Placeholders(style, label=f"{_slug(names[0])}_{bounds.label}", first=first)
-    parts = bounds.cursor.parts if hasattr(bounds.cursor, "parts") else (bounds.cursor,)
     dialect = None if driver is None else driver.dialect or "other"
-    written = [_Column(*each, dialect) for each in zip(names, parts, told, strict=True)]
+    written = [_Column(*each, dialect) for each in zip(names, parts_of(bounds.cursor), told, strict=True)]
     starts, is_exact = bounds_of(written, bounds.start)
     conditions = [
         _from(written, starts, parameters, "start", last=">" if bounds.after and is_exact else ">="),
@@ -129,19 +128,14 @@ class _Placeholders:
         self._named[name] = value
         number = self._first + len(self._listed)
         self._listed.append(value)
-        match self._style:
-            case "named":
-                return f":{name}"
-            case "pyformat":
-                return f"%({name})s"
-            case "format":
-                return "%s"
-            case "qmark":
-                return "?"
-            case "numeric":
-                return f":{number}"
-            case "numeric_dollar":
-                return f"${number}"
+        return {
+            "named": f":{name}",
+            "pyformat": f"%({name})s",
+            "format": "%s",
+            "qmark": "?",
+            "numeric": f":{number}",
+            "numeric_dollar": f"${number}",
+        }[self._style]
 
     @property
     def values(self) -> Parameters:
@@ -172,7 +166,7 @@ class _Column:
                 'Give the connection, such as window.sql("updated_at", connection), or say'
                 ' SqlColumn(..., driver="psycopg2").',
             )
-        self._kind = kind_of(told, dialect)
+        self._kind: Kind = kind_of(told, dialect)
         self._cast = _CAST.get(("postgresql" if dialect == "redshift" else dialect or "", self._kind))
         self.text = compared(name, cursor, self._kind, dialect)
 

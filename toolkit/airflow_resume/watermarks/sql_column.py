@@ -172,7 +172,7 @@ def columns_of(told: Columns, cursor: CursorType[Any]) -> tuple[SqlColumn, ...]:
     Raises:
         TypeError, ValueError: not one for each.
     """
-    count = len(cursor.parts) if isinstance(cursor, KeysetCursor) else 1
+    count = len(parts_of(cursor))
     if isinstance(told, str) or not isinstance(told, Sequence):
         one = _column_of(told)
         if count > 1 and one.type is not None:
@@ -193,6 +193,11 @@ def _column_of(told: object) -> SqlColumn:
     if told is not None and not isinstance(told, SqlColumn):
         raise TypeError(f'{told!r} says nothing about a column.\nGive SqlColumn("timestamp", tz="UTC"), say.')
     return SqlColumn() if told is None else told
+
+
+def parts_of(cursor: CursorType[Any]) -> tuple[CursorType[Any], ...]:
+    """The cursor of each column."""
+    return cursor.parts if isinstance(cursor, KeysetCursor) else (cursor,)
 
 
 Kind = Literal["as it is", "instant", "clock", "unix", "day", "text", "number"]
@@ -235,8 +240,7 @@ def check_columns(told: Columns, cursor: CursorType[Any]) -> None:
     Raises:
         CursorTypeError, TypeError, ValueError: so it is.
     """
-    parts = cursor.parts if isinstance(cursor, KeysetCursor) else (cursor,)
-    for part, column in zip(parts, columns_of(told, cursor), strict=True):
+    for part, column in zip(parts_of(cursor), columns_of(told, cursor), strict=True):
         dialect = None if column.driver is None else driver_of(column.driver).dialect
         kind = kind_of(column, dialect)
         is_open = column.type == "timestamp" and column.tz is None and dialect is None  # of MySQL it needs no zone
@@ -349,7 +353,7 @@ def reading(cursor: CursorType[Any], columns: Sequence[SqlColumn]) -> CursorType
     """The cursor, reading values as the columns have them: naive times in their zone, text, seconds since 1970."""
     if all(column.type is None for column in columns):
         return cursor
-    parts = cursor.parts if isinstance(cursor, KeysetCursor) else (cursor,)
+    parts = parts_of(cursor)
     reader: Any = copy.copy(cursor)
 
     def parse(value: object, *, what: str) -> Any:

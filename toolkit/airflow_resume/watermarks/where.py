@@ -18,7 +18,7 @@ from airflow_resume.watermarks.sql import (
     found_driver,
     wide_bound,
 )
-from airflow_resume.watermarks.sql_column import Kind, SqlColumn, bound_for, check_pair, kind_of
+from airflow_resume.watermarks.sql_column import Kind, SqlColumn, bound_for, check_pair, kind_of, parts_of
 
 
 def condition(bounds: Bounds, columns: Sequence[Any], told: Sequence[SqlColumn], *, on: object = None) -> Any:
@@ -32,8 +32,7 @@ def condition(bounds: Bounds, columns: Sequence[Any], told: Sequence[SqlColumn],
     check_count(columns, told)
     driver = found_driver(on, told)
     dialect = None if driver is None else driver.dialect
-    parts = bounds.cursor.parts if hasattr(bounds.cursor, "parts") else (bounds.cursor,)
-    found = [_Column(*each, dialect) for each in zip(columns, parts, told, strict=True)]
+    found = [_Column(*each, dialect) for each in zip(columns, parts_of(bounds.cursor), told, strict=True)]
     starts, is_exact = bounds_of(found, bounds.start)
     conditions = [_from(found, starts, is_after=bounds.after and is_exact), *found[0].wide(starts[0], ahead=False)]
     if bounds.end is not None:
@@ -55,11 +54,10 @@ class _Column:
         self.given = given if hasattr(given, "is_") else sa.literal_column(str(given))
         self._cursor, self._told = cursor, told
         kind = getattr(self.given, "type", sa.types.NullType())
+        self._kind: Kind = _kind_by(kind, cursor, dialect) if told.type is None else _kind_told(kind, told, dialect)
         if told.type is None:
-            self._told, self._kind = _told_by(kind, told), _kind_by(kind, cursor, dialect)
+            self._told = _told_by(kind, told)
             check_pair(cursor, self._told, self._kind)
-        else:
-            self._kind = _kind_told(kind, told, dialect)
         self.left = self._left()
 
     def _left(self) -> Any:
@@ -67,12 +65,10 @@ class _Column:
 
         if self._kind == "unix":
             return sa.func.unix_timestamp(self.given, type_=sa.Numeric(20, 6))
-        collation = getattr(self._cursor, "collation", None)
-        if collation is None and self._kind != "text":
+        collation = BY_CODE_POINTS if self._kind == "text" else getattr(self._cursor, "collation", None)
+        if collation is None:
             return self.given
-        if collation in {None, BY_CODE_POINTS}:
-            return _code_points()(self.given)
-        return sa.collate(self.given, collation)
+        return _code_points()(self.given) if collation == BY_CODE_POINTS else sa.collate(self.given, collation)
 
     def wide(self, bound: Any, *, ahead: bool) -> list[Any]:
         """A day wider than the condition, and without a function over the column, so that an index serves."""
@@ -152,8 +148,9 @@ def _code_points() -> Any:
     """A column with the collation of code points, which is chosen when a query is compiled for its database."""
     import sqlalchemy as sa
     from sqlalchemy.ext.compiler import compiles
+    from sqlalchemy.sql.functions import FunctionElement
 
-    class CodePoints(sa.sql.functions.FunctionElement[str]):
+    class CodePoints(FunctionElement[str]):
         inherit_cache = True
         type = sa.String()
 

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from copy import copy
 from datetime import datetime, timezone
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Generic, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from typing_extensions import TypeVar
 
 from airflow_resume.errors import NothingReadError, WatermarkError
+from airflow_resume.watermarks.conditions import QueryConditions
 from airflow_resume.watermarks.cursor import CursorType
-from airflow_resume.watermarks.drivers import Style
 from airflow_resume.watermarks.forms import formatted
 from airflow_resume.watermarks.record import Origin, Pending, WindowRecord, WindowState
-from airflow_resume.watermarks.sql import Bounds, label_of, predicate
-from airflow_resume.watermarks.sql_column import Columns, SqlColumn, columns_of, reading
-from airflow_resume.watermarks.track import THE_ONE, Future, Nulls, Tally, Tracker, Unique, kept_ties
+from airflow_resume.watermarks.sql_column import Columns, columns_of, reading
+from airflow_resume.watermarks.track import Future, Nulls, Tally, Tracker, Unique, kept_ties
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -28,7 +27,7 @@ T = TypeVar("T", default=Any)
 Advance = Literal["window", "observed", "explicit"]
 
 
-class Window(Generic[T]):
+class Window(QueryConditions[T]):
     """Load the rows with `start <= value < end`, and replace what an earlier attempt may have loaded of them.
 
     Args:
@@ -66,7 +65,7 @@ class Window(Generic[T]):
         self._cursor = cursor
         self._advance: Advance = advance
         self._start, self._end, self._at = start, end, at
-        self._nulls = nulls
+        self._nulls: Nulls | None = nulls
         self._future: Future = future
         self._columns, self._label = columns_of(sql, cursor), label
         self._settles = record is not None and record.settles
@@ -133,76 +132,6 @@ class Window(Generic[T]):
         """Where the bounds come from: the mark, the run's conf, or a backfill's data interval."""
         return "mark" if self.record is None else self.record.origin
 
-    def sql(
-        self,
-        column: str | Sequence[str],
-        on: object = None,
-        *,
-        style: Style | None = None,
-        type: Columns = None,  # noqa: A002  it is what a column has
-        first: int = 1,
-    ) -> tuple[str, dict[str, Any] | list[Any]]:
-        """The condition of a query for these rows, and its parameters: a dict where they have names, or a list.
-
-        Names of parameters differ from those of other watermarks and columns, so that conditions can be joined.
-
-        Args:
-            column: the cursor's; several for a keyset. It goes into the text as it is; under `%s` and `%(name)s` a
-                single `%` in it is doubled.
-            on: what the query is run with: a DB-API connection or cursor, the driver's module or its name, an
-                SQLAlchemy engine, connection or session (for `text()`), or an Airflow `DbApiHook`. The database and the
-                style of the placeholders are found from it. By default what `watermark(..., sql=)` says.
-            style: of the placeholders, instead of the driver's; without either, `"named"`.
-            type: what the column is, one for each of a keyset's: an `SqlColumn` or its type alone, instead of what
-                `watermark(..., sql=)` says. The bound is then written with its type and zone, so that neither the
-                session's time zone nor the driver changes what is found.
-            first: the number of the first placeholder, for `"numeric"` and `"numeric_dollar"`.
-
-        Raises:
-            CursorTypeError: the column cannot be compared exactly with the cursor, or its database is not known.
-            TypeError: `on` is nothing of a known driver. ValueError: another number of columns, a style that is none.
-        """
-        told = self._told_columns(type)
-        names = (column,) if isinstance(column, str) else tuple(column)
-        return predicate(
-            self._for_query(label_of(self._label, names, type)), column, told, on=on, style=style, first=first
-        )
-
-    def where(self, *columns: Any, on: object = None, type: Columns = None) -> Any:  # noqa: A002
-        """The condition for these rows on columns of SQLAlchemy: `select(Order).where(window.where(Order.updated_at))`.
-
-        The bounds have the types of the columns. A `DateTime` without a zone shows the clock of some zone, so for a
-        cursor that has one say which: `type=SqlColumn("timestamp", tz="UTC")`.
-
-        Args:
-            columns: the cursor's: a `Column`, an attribute of a mapped class, or an expression; several for a keyset.
-            on: the engine, connection or session, where the condition depends on the database, as for a `TIMESTAMP` of
-                MySQL that is declared as a plain `DateTime`.
-            type: what the columns are, as in `sql`.
-
-        Raises:
-            CursorTypeError: a column cannot be compared exactly with the cursor, or its zone is not known.
-            ValueError: another number of columns.
-        """
-        from airflow_resume.watermarks.where import condition
-
-        return condition(self._for_query(""), columns, self._told_columns(type), on=on)
-
-    def _told_columns(self, told: Columns) -> tuple[SqlColumn, ...]:
-        return self._columns if told is None else columns_of(told, self._cursor)
-
-    def _for_query(self, label: str) -> Bounds:
-        self._must_track = self._must_track or self._nulls == "raise"
-        return Bounds(
-            cursor=self._cursor,
-            start=self._start,
-            end=self._end,
-            after=self._start == self._at and THE_ONE in self._known,
-            lets_nulls=self._nulls in {"keep", "raise"},
-            refuses_nulls=self._nulls == "skip",
-            label=label,
-        )
-
     def start_as(self, form: str, tz: str | None = None) -> str | int:
         """The start as another system wants it; rounded down, never up.
 
@@ -247,7 +176,7 @@ class Window(Generic[T]):
             at=self._at,
             start=self._start,
             end=self._end,
-            nulls="raise" if self._nulls is None else self._nulls,
+            nulls=self._nulls or "raise",
             future=self._future,
             known=self._known,
         )
