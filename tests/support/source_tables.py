@@ -117,6 +117,11 @@ POSTGRESQL = [
     ),
     Driver("hook", lambda url, zone: PostgresHook(libpq(url, zone)), PostgresHook.records),
 ]
+RAW_POSTGRESQL = Driver(
+    "raw",
+    lambda url, zone: psycopg.connect(libpq(url, zone), autocommit=True, cursor_factory=psycopg.RawCursor),
+    _cursor_fetch,
+)
 MYSQL = [
     Driver("pymysql", _pymysql, _cursor_fetch),
     Driver("mysql.connector", _mysql_connector, _cursor_fetch),

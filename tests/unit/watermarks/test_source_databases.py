@@ -14,7 +14,7 @@ import pytest
 import source_tables
 import sqlalchemy as sa
 from numbered import NUMBERS, a_try, load
-from source_tables import BERLIN, MYSQL, POSTGRESQL, SESSIONS, SQLITE, Driver, filled, local, nights
+from source_tables import BERLIN, MYSQL, POSTGRESQL, RAW_POSTGRESQL, SESSIONS, SQLITE, Driver, filled, local, nights
 from sql_places import database_on_mysql, schema_on_postgresql
 from sqlalchemy.dialects import mysql
 from sqlalchemy.orm import DeclarativeBase, Session, mapped_column
@@ -173,6 +173,17 @@ def test_every_row_is_loaded_exactly_once(
     url = places(kind)
     run, on = Run(kept, nights()), driver.connect(url, zone)
     with filled(url, kept.declared) as write:
+        run.go(write, by_sql(driver, on))
+    source_tables.close(on)
+    assert run.wrong == {}
+
+
+@pytest.mark.parametrize("kept", ON_POSTGRESQL, ids=str)
+def test_numbered_placeholders_that_the_server_itself_fills_in(places: Callable[[str], str], kept: Kept) -> None:
+    """As asyncpg has them: the server must find out the types of the parameters."""
+    run, driver = Run(kept, nights()), RAW_POSTGRESQL
+    on = driver.connect(places("postgresql"), "Asia/Tokyo")
+    with filled(places("postgresql"), kept.declared) as write:
         run.go(write, by_sql(driver, on))
     source_tables.close(on)
     assert run.wrong == {}

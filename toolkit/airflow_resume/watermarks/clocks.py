@@ -57,4 +57,5 @@ def now_on_clock(moment: datetime, tz: str) -> datetime:
 
 def latest_reading(naive: datetime, tz: str) -> datetime:
     """The last point in time at which the clock of a zone shows this; in UTC."""
-    return naive.replace(tzinfo=ZoneInfo(tz), fold=1).astimezone(timezone.utc)
+    plain = datetime.combine(naive.date(), naive.time())  # pandas refuses a time that comes twice
+    return plain.replace(tzinfo=ZoneInfo(tz), fold=1).astimezone(timezone.utc)

@@ -11,6 +11,7 @@ between is then in no window yet, and the next one, which begins at the same rou
 from __future__ import annotations
 
 import copy
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
@@ -123,10 +124,7 @@ class SqlColumn:
         if isinstance(value, str) and self.type == "text" and not self.is_day:
             value = _moment_of_text(value)
         elif self.type in _DIGITS and isinstance(value, (int, float, Decimal)) and not isinstance(value, bool):
-            if value != value:  # noqa: PLR0124  NaN is no time, which is for the cursor to say
-                return value
-            scale = Decimal(10) ** (6 - _DIGITS[self.type])
-            value = _EPOCH + timedelta(microseconds=int(Decimal(value) * scale // 1))
+            value = _moment_of_number(value, Decimal(10) ** (6 - _DIGITS[self.type]))
         if isinstance(value, datetime) and isinstance(value.year, int) and value.tzinfo is None and self.zone:
             return latest_reading(value, self.zone)
         return value
@@ -140,6 +138,14 @@ class SqlColumn:
         found = _LIKE.fullmatch(self.like or "")
         text = moment.replace(tzinfo=None).isoformat(sep=(found and found["separator"]) or "T", timespec="microseconds")
         return text.rstrip("0").rstrip(".") if moment.microsecond else text.partition(".")[0]
+
+
+def _moment_of_number(number: float | Decimal, microseconds: Decimal) -> object:
+    """A number of so many microseconds each since 1970, rounded down; of what is no time, such as NaN, the number."""
+    try:
+        return _EPOCH + timedelta(microseconds=math.floor(Decimal(number) * microseconds))
+    except (ArithmeticError, ValueError):
+        return number
 
 
 def _moment_of_text(text: str) -> datetime | str:
