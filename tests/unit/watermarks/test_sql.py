@@ -12,7 +12,7 @@ from decimal import Decimal
 from typing import Any
 
 import mysql.connector
-import pandas as pd
+import pandas as pd  # type: ignore[import-untyped]
 import psycopg
 import psycopg2  # type: ignore[import-untyped]
 import pymysql  # type: ignore[import-untyped]
