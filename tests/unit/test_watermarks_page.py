@@ -7,10 +7,15 @@ import warnings
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
+from unittest.mock import MagicMock
 from zoneinfo import ZoneInfo
 
+import psycopg
+import psycopg2  # type: ignore[import-untyped]
 import pytest
 from airflow.sdk import Asset
+from source_tables import filled, libpq
+from sql_places import schema_on_postgresql
 
 from airflow_resume import errors
 from airflow_resume.testing import TaskAttempt, World, task_context
@@ -29,6 +34,16 @@ class Source:
         self.rows: list[dict[str, Any]] = []
         self.saved: list[Any] = []
         self.token = 0
+
+    def connect(self) -> Any:
+        """A connection as psycopg2's, to a source with the rows."""
+        cursor = MagicMock()
+        cursor.__enter__.return_value = cursor
+        cursor.fetchall.side_effect = lambda: self.rows
+        made = type("connection", (MagicMock,), {"__module__": "psycopg2.extensions"})()
+        made.__enter__.return_value = made
+        made.cursor.return_value = cursor
+        return made
 
     def query(self, _text: str, _parameters: Any) -> list[dict[str, Any]]:
         return self.rows
@@ -58,6 +73,8 @@ def page(source: Source) -> dict[str, Any]:
     """The names that the snippets make."""
     names: dict[str, Any] = {
         "__name__": "page",
+        "connect": source.connect,
+        "connection": source.connect(),
         "query": source.query,
         "save": source.save,
         "replace": source.note,
@@ -98,6 +115,16 @@ def test_the_window(page: dict[str, Any], source: Source) -> None:
     mark: Any = attempt.asset_stores[Asset("orders")].get("resume.watermark.watermark")
     assert datetime.fromisoformat(mark["at"]) >= before - timedelta(minutes=2)
     assert source.saved[0][0] == FIRST
+
+
+@pytest.mark.parametrize("driver", [psycopg2.connect, psycopg.connect])
+def test_the_first_snippet_on_a_real_server(page: dict[str, Any], source: Source, driver: Any) -> None:
+    with schema_on_postgresql() as url:
+        page["connect"] = lambda: driver(libpq(url, "UTC"))
+        with filled(url, "timestamptz", table="orders", column="updated_at") as write:
+            write({1: "2026-01-01 00:00Z", 2: "2025-12-31 23:59Z"})
+            run(page, "load", "orders")
+    assert [row[0] for row in source.saved[0][2]] == [1]
 
 
 def days_until_yesterday() -> int:

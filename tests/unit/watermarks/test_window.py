@@ -342,8 +342,8 @@ def test_after_the_mark_of_several_columns(database: Any, style: Any) -> None:
 
 
 def test_a_style_that_is_none_is_refused() -> None:
-    with pytest.raises(ValueError, match="style='numeric'"):
-        numbers().begin(a_try().context).sql("n", style="numeric")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="style='colons'"):
+        numbers().begin(a_try().context).sql("n", style="colons")  # type: ignore[arg-type]
 
 
 # --- in other forms -------------------------------------------------------------------------------------------

@@ -69,9 +69,9 @@ class Cursor:
         return DecimalCursor(granularity=granularity)
 
     @staticmethod
-    def text() -> TextCursor:
-        """Text in the order of its code points; the source must sort so too."""
-        return TextCursor()
+    def text(collation: str | None = None) -> TextCursor:
+        """Text in the order of its code points; the source must sort so too, as it does by `collation="C"`."""
+        return TextCursor(collation)
 
     @staticmethod
     def uuid() -> UuidCursor:

@@ -25,6 +25,7 @@ from airflow_resume.watermarks.decorate import with_window
 from airflow_resume.watermarks.options import Backfill, OnMissing, Options, WhenEmpty
 from airflow_resume.watermarks.partition import Partition, resolve_partition
 from airflow_resume.watermarks.run import WindowRun
+from airflow_resume.watermarks.sql_column import Columns
 from airflow_resume.watermarks.track import Future, Nulls
 from airflow_resume.watermarks.window import Advance, Window
 
@@ -49,7 +50,7 @@ def watermark(
     lookback: Any = None,
     max_span: Any = None,
     now: Callable[[], object] | None = None,
-    nulls: Nulls = "raise",
+    nulls: Nulls | None = None,
     future: Future = "exclude",
     when_empty: WhenEmpty = "run",
     partition: Partition = None,
@@ -59,6 +60,7 @@ def watermark(
     history: int = 10,
     migrate: Callable[[Any], object] | None = None,
     shared: bool = False,
+    sql: Columns = None,
 ) -> Watermark[Any]:
     """A mark on `asset`: everything before it is loaded.
 
@@ -77,9 +79,11 @@ def watermark(
             become visible in the order of their values.
         lookback: how far before the mark a window starts. It widens the reading and never moves the mark back.
         max_span: how long a window may be at most: a long way is gone in several runs.
-        now: the clock that the rows' values come from, such as the source database's; by default this machine's. For
-            ids, a function that asks for one below which no transaction is open.
-        nulls: rows without a value, in `track`: `"raise"` (default), `"skip"`, or `"keep"`: loaded in every run.
+        now: the clock that the rows' values come from, such as the source database's, `sql_now(...)`; by default this
+            machine's. For ids, a function that asks for one below which no transaction is open.
+        nulls: rows without a value. By default `track` raises on one, and a query by `window.sql` leaves out what SQL
+            leaves out. `"raise"`: the query lets them through, and the body must `track` its rows. `"skip"`: passed
+            over. `"keep"`: loaded in every run.
         future: rows behind the window's end, in `track`: `"exclude"` (default: a later run loads them), `"clamp"`
             (loaded now and later), `"fail"`.
         when_empty: nothing is new: `"run"` the body with an empty window, or `"skip"` the task.
@@ -95,6 +99,8 @@ def watermark(
         migrate: makes a value of this cursor from the kept value of another one.
         shared: several tasks move the mark, as they load one target. Otherwise it is the mark of one task, and another
             that would move it fails: each would skip what the other has read.
+        sql: what the column is in the source's database, an `SqlColumn` (a list of them for a keyset): its type and
+            time zone, and the driver, for `window.sql`, `window.where` and `window.track`.
 
     Raises:
         InvalidKeyError, CursorTypeError, PartitionError, TypeError, ValueError: at once, for arguments that cannot
@@ -129,6 +135,7 @@ def watermark(
             history=history,
             migrate=migrate,
             shared=shared,
+            sql=sql,
         )
     )
 

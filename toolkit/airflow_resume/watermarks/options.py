@@ -16,6 +16,7 @@ from airflow_resume.watermarks.commit import OnGap
 from airflow_resume.watermarks.cursor import CursorType
 from airflow_resume.watermarks.keys import MARK, partition_text
 from airflow_resume.watermarks.partition import Partition
+from airflow_resume.watermarks.sql_column import Columns, check_columns
 from airflow_resume.watermarks.track import Future, Nulls
 from airflow_resume.watermarks.window import Advance
 from airflow_resume.watermarks.zones import host_zone
@@ -43,7 +44,7 @@ class Options(Generic[T]):
     lookback: Any = None
     max_span: Any = None
     clock: Callable[[], object] | None = None
-    nulls: Nulls = "raise"
+    nulls: Nulls | None = None
     future: Future = "exclude"
     when_empty: WhenEmpty = "run"
     partition: Partition = None
@@ -53,6 +54,7 @@ class Options(Generic[T]):
     history: int = 10
     migrate: Callable[[Any], object] | None = None
     shared: bool = False
+    sql: Columns = None
 
     def __post_init__(self) -> None:
         if not (getattr(self.asset, "name", None) and getattr(self.asset, "uri", None)):
@@ -60,6 +62,9 @@ class Options(Generic[T]):
         values.make_key(MARK, self.name)
         for name, choices in _CHOICES.items():
             check_choice(name, getattr(self, name), choices)
+        if self.nulls is not None:
+            check_choice("nulls", self.nulls, Nulls)
+        check_columns(self.sql, self.cursor)
         check_whole("history", self.history, least=0)
         if not callable(self.initial):
             self.cursor.parse(self.initial, what="initial")
@@ -163,7 +168,6 @@ class Options(Generic[T]):
 
 _CHOICES: dict[str, Any] = {
     "advance": Advance,
-    "nulls": Nulls,
     "future": Future,
     "when_empty": WhenEmpty,
     "backfill": Backfill,

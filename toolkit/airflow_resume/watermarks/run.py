@@ -198,6 +198,8 @@ class WindowRun(Generic[T]):
             advance=self._options.advance,
             nulls=self._options.nulls,
             future=self._options.future,
+            sql=self._options.sql,
+            label=f"{self._options.asset.uri} {self._mark_key}",
             partition=self.partition,
             is_retry=is_retry,
             reset=reset if record is None else record.reset,

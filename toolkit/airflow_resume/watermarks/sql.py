@@ -2,65 +2,261 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Literal
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
 
-from airflow_resume.arguments import check_choice
+from airflow_resume import values
+from airflow_resume.arguments import check_choice, check_whole
+from airflow_resume.errors import CursorTypeError
+from airflow_resume.watermarks.cursor import CursorType
+from airflow_resume.watermarks.drivers import Driver, Style, driver_of
+from airflow_resume.watermarks.sql_column import Kind, SqlColumn, bound_for, kind_of, parts_of
 
-Style = Literal["named", "qmark", "format", "pyformat"]
-"""As in the DB-API: `:start`, `?`, `%s`, `%(start)s`."""
+Parameters: TypeAlias = "dict[str, Any] | list[Any]"
+
+BY_CODE_POINTS = "C"
+_BINARY = {"postgresql": '"C"', "redshift": '"C"', "sqlite": "BINARY", "mysql": "utf8mb4_bin", "duckdb": '"C"'}
+"""The collation that compares by code points."""
+_QUOTED = {"postgresql", "redshift"}
+_COLUMN = re.compile(r"""[\w.$"`\[\]]+""")
+_DAY = 86_400
+_LAST_TIMESTAMP = 2**31 - 1
 
 
-class _Parameters:
-    """Placeholders in the style of a driver, and the values behind them, in the order of the text."""
+@dataclass(frozen=True)
+class Bounds:
+    """Of a window, for a query.
 
-    def __init__(self, style: Style) -> None:
-        check_choice("style", style, Style)
-        self._style = style
-        self.named: dict[str, Any] = {}
-        self.listed: list[Any] = []
+    Args:
+        start, end: as the cursor has them; no end: whatever is there. `after`: without the start itself.
+        lets_nulls: rows without a value are let through. `refuses_nulls`: those of a keyset that lack a part are not.
+        label: what tells the parameters of this window from those of others.
+    """
 
-    def add(self, name: str, value: Any) -> str:
-        self.named[name] = value
-        self.listed.append(value)
-        return {"named": f":{name}", "qmark": "?", "format": "%s", "pyformat": f"%({name})s"}[self._style]
-
-    @property
-    def values(self) -> dict[str, Any] | list[Any]:
-        return self.named if self._style in {"named", "pyformat"} else self.listed
+    cursor: CursorType[Any]
+    start: Any
+    end: Any
+    after: bool
+    lets_nulls: bool
+    refuses_nulls: bool
+    label: str
 
 
 def predicate(
-    columns: str | Sequence[str], *, start: Any, end: Any, after: bool, keeps_nulls: bool, style: Style
-) -> tuple[str, dict[str, Any] | list[Any]]:
-    """The condition on the cursor's column or columns, and its parameters; `after`: without the start itself.
+    bounds: Bounds,
+    columns: str | Sequence[str],
+    told: Sequence[SqlColumn],
+    *,
+    on: object = None,
+    style: Style | None = None,
+    first: int = 1,
+) -> tuple[str, Parameters]:
+    """The condition on the cursor's column or columns, and its parameters.
 
     Columns go into the text as they are: they are yours, never a user's.
+
+    Args:
+        bounds: of the window.
+        columns: the cursor's.
+        told: what each column is.
+        on: what the query is run with; None: as `told` says, or not known.
+        style: of the placeholders, instead of the driver's.
+        first: the number of the first numbered one.
     """
-    one = isinstance(columns, str)
+    driver = found_driver(on, told)
+    style = (driver.style if driver else "named") if style is None else style
+    check_choice("style", style, Style)
+    check_whole("first", first, least=1)
     names = [columns] if isinstance(columns, str) else list(columns)
-    parameters = _Parameters(style)
-    first, last = [start] if one else list(start), end if one or end is None else list(end)
-    conditions = [_behind(names, first, parameters, "start", last=">" if after else ">=")]
-    if last is not None and (one or len(last) == 1):
-        conditions.append(f"{names[0]} < {parameters.add('end', end if one else last[0])}")
-    elif last is not None:
-        conditions.append(f"NOT {_behind(names, last, parameters, 'end', last='>=')}")
+    check_count(names, told)
+    if style in {"format", "pyformat"}:
+        # A single % would be read as a placeholder; one that is doubled already stays.
+        names = [re.sub(r"(?<!%)%(?!%)", "%%", name) for name in names]
+    parameters = _Placeholders(style, label=f"{_slug(names[0])}_{bounds.label}", first=first)
+    dialect = None if driver is None else driver.dialect or "other"
+    written = [_Column(*each, dialect) for each in zip(names, parts_of(bounds.cursor), told, strict=True)]
+    starts, is_exact = bounds_of(written, bounds.start)
+    conditions = [
+        _from(written, starts, parameters, "start", last=">" if bounds.after and is_exact else ">="),
+        *written[0].wide(starts[0], parameters, ahead=False),
+    ]
+    if bounds.end is not None:
+        ends, _ = bounds_of(written, bounds.end)
+        conditions += [_before(written, ends, parameters), *written[0].wide(ends[0], parameters, ahead=True)]
+    if bounds.refuses_nulls:
+        conditions += [f"{name} IS NOT NULL" for name in names[1:]]
     text = " AND ".join(conditions)
-    if keeps_nulls:
+    if bounds.lets_nulls:
         text = f"({text} OR {' OR '.join(f'{name} IS NULL' for name in names)})"
     return text, parameters.values
 
 
-def _behind(names: list[str], bounds: list[Any], parameters: _Parameters, name: str, *, last: str) -> str:
-    """`(a, b) >= (x, y)`, in the words that every database has; a bound may be one of the first columns alone."""
-    names = names[: len(bounds)]
-    if len(names) == 1:
-        return f"{names[0]} {last} {parameters.add(name, bounds[0])}"
+def check_count(columns: Sequence[object], told: Sequence[SqlColumn]) -> None:
+    """Refuse another number of columns than the cursor has."""
+    if len(columns) != len(told):
+        raise ValueError(
+            f"{len(columns)} columns are given, and the cursor has {len(told)}.\n"
+            "Give the column's name, or for a keyset a list with one for each of its parts."
+        )
+
+
+def found_driver(on: object, told: Sequence[SqlColumn]) -> Driver | None:
+    """The driver that is given, or told once and for all."""
+    named = next((column.driver for column in told if column.driver is not None), None)
+    return driver_of(on) if on is not None else None if named is None else driver_of(named)
+
+
+def _slug(column: str) -> str:
+    """A few letters of a column, for people who look at a query."""
+    found: list[str] = re.findall(r"[A-Za-z][A-Za-z0-9]*", column)
+    return "_".join(found)[-12:].strip("_").lower() or "value"
+
+
+class _Placeholders:
+    """Placeholders in the style of a driver, and the values behind them, in the order of the text."""
+
+    def __init__(self, style: Style, *, label: str, first: int) -> None:
+        self._style, self._label, self._first = style, label, first
+        self._named: dict[str, Any] = {}
+        self._listed: list[Any] = []
+
+    def add(self, name: str, value: Any) -> str:
+        name = f"{self._label}_{name}"
+        name = name if name[0].isalpha() else f"p_{name}"
+        self._named[name] = value
+        number = self._first + len(self._listed)
+        self._listed.append(value)
+        return {
+            "named": f":{name}",
+            "pyformat": f"%({name})s",
+            "format": "%s",
+            "qmark": "?",
+            "numeric": f":{number}",
+            "numeric_dollar": f"${number}",
+        }[self._style]
+
+    @property
+    def values(self) -> Parameters:
+        return self._named if self._style in {"named", "pyformat"} else self._listed
+
+
+_CAST: Mapping[tuple[str, Kind], str] = {
+    # The inner one is for drivers that ask the server what type a parameter has.
+    ("postgresql", "instant"): "CAST(CAST({} AS text) AS timestamptz)",
+    ("postgresql", "clock"): "CAST(CAST({} AS text) AS timestamp)",
+    ("postgresql", "day"): "CAST(CAST({} AS text) AS date)",
+    ("mysql", "clock"): "CAST({} AS DATETIME(6))",
+    ("mysql", "unix"): "CAST({} AS DECIMAL(20, 6))",
+    ("mysql", "day"): "CAST({} AS DATE)",
+    ("sqlite", "day"): "{}",
+}
+"""How a bound is written as text that the database reads, whatever the session's time zone is."""
+
+
+class _Column:
+    """A column as it stands in a comparison, and how its bounds do."""
+
+    def __init__(self, name: str, cursor: CursorType[Any], told: SqlColumn, dialect: str | None) -> None:
+        self._name, self._cursor, self._told = name, cursor, told
+        if dialect is None and kind_of(told, None) not in {"as it is", "number"}:
+            raise CursorTypeError(
+                f"A column of type {told.type!r} is told, and not which database it is in.",
+                'Give the connection, such as window.sql("updated_at", connection), or say'
+                ' SqlColumn(..., driver="psycopg2").',
+            )
+        self._kind: Kind = kind_of(told, dialect)
+        self._cast = _CAST.get(("postgresql" if dialect == "redshift" else dialect or "", self._kind))
+        self.text = compared(name, cursor, self._kind, dialect)
+
+    def bound(self, value: Any) -> tuple[Any, bool]:
+        return bound_for(self._cursor, self._told, self._kind, value)
+
+    def placeholder(self, bound: Any, add: Callable[[str, Any], str], name: str) -> str:
+        if self._cast is None:
+            return add(name, bound)
+        written = bound.isoformat() if hasattr(bound, "isoformat") else str(bound)
+        return self._cast.format(add(name, written))
+
+    def wide(self, bound: Any, parameters: _Placeholders, *, ahead: bool) -> list[str]:
+        """A day wider than the condition, and without a function over the column, so that an index serves."""
+        seconds = wide_bound(self._kind, bound, ahead=ahead)
+        if seconds is None:
+            return []
+        name, sign = ("end_wide", "<") if ahead else ("start_wide", ">=")
+        return [f"{self._name} {sign} FROM_UNIXTIME({parameters.add(name, seconds)})"]
+
+
+def wide_bound(kind: Kind, bound: Any, *, ahead: bool) -> int | None:
+    """A day beside a bound in seconds since 1970; None where there is none, or no TIMESTAMP of MySQL lies there."""
+    if kind != "unix":
+        return None
+    seconds = int(bound) + (_DAY if ahead else -_DAY)
+    return seconds if 0 < seconds <= _LAST_TIMESTAMP else None
+
+
+def compared(name: str, cursor: CursorType[Any], kind: Kind, dialect: str | None) -> str:
+    """The column as it is compared: as seconds, or as text in the order of its code points."""
+    if kind == "unix":
+        return f"UNIX_TIMESTAMP({name})"
+    if kind == "text" and dialect == "mysql":
+        return f"CAST({name} AS BINARY)"  # in any character set
+    collation = BY_CODE_POINTS if kind == "text" and dialect in _QUOTED else getattr(cursor, "collation", None)
+    if collation is None:
+        return name
+    return f"{name if _COLUMN.fullmatch(name) else f'({name})'} COLLATE {collation_name(collation, dialect)}"
+
+
+def collation_name(collation: str, dialect: str | None) -> str:
+    """A collation as the database writes it; of `"C"`, the one there that compares by code points."""
+    if collation == BY_CODE_POINTS and dialect not in _BINARY:
+        raise CursorTypeError(
+            f'Cursor.text(collation="C"), and which collation that is in {dialect or "this database"} is not known.',
+            'Give the connection, such as window.sql("name", connection), or the collation\'s own name.',
+        )
+    if collation == BY_CODE_POINTS:
+        return _BINARY[str(dialect)]
+    return f'"{collation}"' if dialect in _QUOTED else collation
+
+
+def bounds_of(columns: Sequence[Any], value: Any) -> tuple[list[Any], bool]:
+    """A bound for each column, up to one that had to be rounded down, behind which the others mean nothing.
+
+    A bound of a keyset may be one of the first columns alone.
+    """
+    found: list[Any] = []
+    for column, part in zip(columns, value if len(columns) > 1 else [value], strict=False):
+        bound, is_exact = column.bound(part)
+        found.append(bound)
+        if not is_exact:
+            return found, False
+    return found, True
+
+
+def _before(columns: list[_Column], bounds: list[Any], parameters: _Placeholders) -> str:
+    if len(bounds) == 1:
+        return f"{columns[0].text} < {columns[0].placeholder(bounds[0], parameters.add, 'end')}"
+    return f"NOT {_from(columns, bounds, parameters, 'end', last='>=')}"
+
+
+def _from(columns: list[_Column], bounds: list[Any], parameters: _Placeholders, name: str, *, last: str) -> str:
+    """`(a, b) >= (x, y)`, in the words that every database has."""
+    if len(bounds) == 1:
+        return f"{columns[0].text} {last} {columns[0].placeholder(bounds[0], parameters.add, name)}"
     alternatives = []
-    for place, column in enumerate(names):
-        comparison = last if place == len(names) - 1 else ">"
-        equal = [f"{names[i]} = {parameters.add(f'{name}_{place}_{i}', bounds[i])}" for i in range(place)]
-        decides = f"{column} {comparison} {parameters.add(f'{name}_{place}', bounds[place])}"
-        alternatives.append(" AND ".join([*equal, decides]))
+    for place, bound in enumerate(bounds):
+        comparison = last if place == len(bounds) - 1 else ">"
+        terms = [(columns[i], "=", bounds[i], f"{name}_{place}_{i}") for i in range(place)]
+        terms.append((columns[place], comparison, bound, f"{name}_{place}"))
+        written = [
+            f"{column.text} {sign} {column.placeholder(value, parameters.add, label)}"
+            for column, sign, value, label in terms
+        ]
+        alternatives.append(" AND ".join(written))
     return f"({' OR '.join(f'({alternative})' for alternative in alternatives)})"
+
+
+def label_of(*what: object) -> str:
+    """A few digits, the same for the same window and column."""
+    return values.fingerprint(repr(what), length=6)

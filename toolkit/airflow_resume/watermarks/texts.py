@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import json
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, cast
 from uuid import UUID
@@ -15,18 +16,35 @@ from airflow_resume.watermarks.cursor_type import CursorType, check_fits, refusa
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
+_COLLATION = re.compile(r"[A-Za-z0-9_.@-]+")
+
 
 @dataclass(frozen=True)
 class TextCursor(CursorType[str]):
     """Text in the order of its characters' code points, in which ULIDs and UUIDv7 sort by time.
 
     A source that sorts by the rules of a language (`a, B, c`, `é` beside `e`) has another order, and rows between the
-    two would be skipped: have it compare and sort by code points (PostgreSQL `COLLATE "C"`, MySQL
-    `utf8mb4_0900_bin`; SQLite does so by itself). The empty text is a value, and the first one.
+    two would be skipped: have it compare and sort by code points. The empty text is a value, and the first one.
+
+    Args:
+        collation: that `window.sql` and `window.where` compare by. `"C"` is the one of the database that compares by
+            code points: `"C"` of PostgreSQL, `BINARY` of SQLite, `utf8mb4_bin` of MySQL and MariaDB. (To that one,
+            spaces at the end do not count: where values may end in one, name `"utf8mb4_0900_bin"` or MariaDB's
+            `"utf8mb4_nopad_bin"`.) An `ORDER BY` must name it as well.
     """
 
     type: ClassVar[str] = "text"
     plain: ClassVar[builtins.type] = str
+
+    collation: str | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse a collation that is no name."""
+        if self.collation is not None and not _COLLATION.fullmatch(str(self.collation)):
+            raise ValueError(
+                f"collation={self.collation!r} is no name of a collation.\n"
+                'Write it without quotes, such as collation="C" or "utf8mb4_0900_bin".'
+            )
 
     def parse(self, value: object, *, what: str) -> str:
         """The value as plain text, spaces and all.

@@ -7,15 +7,16 @@ from collections.abc import Callable, Iterable, Iterator
 from copy import copy
 from datetime import datetime, timezone
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Generic, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from typing_extensions import TypeVar
 
 from airflow_resume.errors import NothingReadError, WatermarkError
+from airflow_resume.watermarks.conditions import QueryConditions
 from airflow_resume.watermarks.cursor import CursorType
 from airflow_resume.watermarks.forms import formatted
 from airflow_resume.watermarks.record import Origin, Pending, WindowRecord, WindowState
-from airflow_resume.watermarks.sql import Style, predicate
+from airflow_resume.watermarks.sql_column import Columns, columns_of, reading
 from airflow_resume.watermarks.track import THE_ONE, Future, Nulls, Tally, Tracker, Unique, kept_ties
 from airflow_resume.watermarks.zones import zone_of
 
@@ -31,13 +32,15 @@ CHECK_SECONDS = 5
 """How often `track` and `split` look whether the window is still this attempt's."""
 
 
-class Window(Generic[T]):
+class Window(QueryConditions[T]):
     """Load the rows with `start <= value < end`, and replace what an earlier attempt may have loaded of them.
 
     Args:
         record: as it is kept; None when there is nothing to load.
         start, end: half-open, in the cursor's zone; no end: whatever is there.
         at: where the mark stands. With a lookback the window starts before it.
+        sql: what the column or columns are in the source's database.
+        label: of the watermark, unlike that of others.
         partition: of the asset that is loaded.
     """
 
@@ -50,8 +53,10 @@ class Window(Generic[T]):
         at: T,
         record: WindowRecord | None,
         advance: Advance = "window",
-        nulls: Nulls = "raise",
+        nulls: Nulls | None = None,
         future: Future = "exclude",
+        sql: Columns = None,
+        label: str = "",
         partition: JsonValue = None,
         is_retry: bool = False,
         reset: Pending | None = None,
@@ -66,8 +71,9 @@ class Window(Generic[T]):
         self._cursor = cursor
         self._advance: Advance = advance
         self._start, self._end, self._at = start, end, at
-        self._nulls: Nulls = nulls
+        self._nulls: Nulls | None = nulls
         self._future: Future = future
+        self._columns, self._label = columns_of(sql, cursor), label
         self._settles = record is not None and record.settles
         limit = None if record is None else record.limit
         self._limit = None if limit is None else cursor.parse(limit, what="the limit")
@@ -82,7 +88,7 @@ class Window(Generic[T]):
         """What went through `track` and `observe`."""
         self._told: T | None = None
         self._failed_from: T | None = None
-        self._sampled = self._has_read = False
+        self._sampled = self._has_read = self._has_tracked = self._must_track = False
         self._open_reads = 0
 
     # --- what there is to load --------------------------------------------------------------------------------
@@ -150,22 +156,6 @@ class Window(Generic[T]):
         if time.monotonic() - self._checked_at > CHECK_SECONDS:
             self.check()
 
-    def sql(self, column: str | list[str], *, style: Style = "named") -> tuple[str, dict[str, Any] | list[Any]]:
-        """The condition of a query for these rows, and its parameters.
-
-        Args:
-            column: the cursor's; several for a keyset. It goes into the text as it is.
-            style: of the placeholders, as the driver's `paramstyle` has it.
-        """
-        return predicate(
-            column,
-            start=self.start,
-            end=None if self._end is None else self.end,
-            after=self.begins_after_start,
-            keeps_nulls=self._nulls == "keep",
-            style=style,
-        )
-
     def start_as(self, form: str, tz: str | None = None) -> str | int:
         """The start as another system wants it; rounded down, never up.
 
@@ -207,15 +197,15 @@ class Window(Generic[T]):
             CursorColumnError, CursorTypeError, NullCursorError, FutureRowError, UnsortedRowsError: at the row.
         """
         tracker = Tracker(
-            cursor=self._cursor,
+            cursor=reading(self._cursor, self._columns),
             at=self._at,
             start=self._start,
             end=self._end,
-            nulls=self._nulls,
+            nulls=self._nulls or "raise",
             future=self._future,
             known=self._known,
         )
-        self._has_read = True
+        self._has_read = self._has_tracked = True
         self._open_reads += 1
         self._check_now_and_then()
         return self._read_to_its_end(tracker.tracked(rows, key, self.tally, unique=unique, ordered=ordered))
@@ -292,6 +282,7 @@ class Window(Generic[T]):
         piece.check_read()
         self.tally.add(piece.tally)
         self._sampled = self._sampled or piece._sampled
+        self._has_tracked = self._has_tracked or piece._has_tracked
         if piece._failed_from is not None:
             self.fail_from(piece._failed_from)
         told: Any = piece._told
@@ -408,6 +399,12 @@ class Window(Generic[T]):
                 " what was loaded.",
                 "Consume them all before returning; if the rest is to be left to another run, say so with"
                 " window.advance(value).",
+            )
+        if self._must_track and not self._has_tracked:
+            raise NothingReadError(
+                "nulls='raise' is given, so the condition of the query lets rows without a value through, and they were"
+                " not passed through window.track(rows, ...), which raises on them.",
+                "Iterate window.track(rows, ...), or leave nulls= out: the query then leaves such rows out.",
             )
         if self._told is None and self._advance == "explicit":
             raise NothingReadError("advance='explicit', and the body did not say window.advance(value).")

@@ -1,0 +1,484 @@
+"""The condition for a query: the driver's style, the parameters' names, what a column is, rows without a value."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+import sys
+import types
+from contextlib import closing
+from datetime import date, datetime, timedelta, timezone
+from decimal import Decimal
+from typing import Any
+
+import mysql.connector
+import pandas as pd  # type: ignore[import-untyped]
+import psycopg
+import psycopg2  # type: ignore[import-untyped]
+import pymysql  # type: ignore[import-untyped]
+import pytest
+from airflow.sdk import Asset
+from numbered import Counter, a_try, load, numbers, stands
+from sqlalchemy import create_engine
+from sqlalchemy.orm import Session, scoped_session, sessionmaker
+
+from airflow_resume import watermark
+from airflow_resume.errors import CursorTypeError, NothingReadError, NullCursorError, WatermarkWarning
+from airflow_resume.testing import task_context
+from airflow_resume.watermarks import Cursor, SqlColumn, Window
+from airflow_resume.watermarks.drivers import Driver, driver_of
+
+UTC = timezone.utc
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+TWICE = datetime(2026, 10, 25, 1, 30, tzinfo=UTC)
+NO_DELAY = timedelta(0)
+
+
+def naive(*fields: int) -> datetime:
+    return datetime(*fields)  # type: ignore[arg-type]  # noqa: DTZ001
+
+
+def window_of(asset: str = "numbers", **options: Any) -> Window[Any]:
+    mark = watermark(
+        Asset(asset), **{"initial": NOON, "now": lambda: NOON + timedelta(hours=1), "delay": NO_DELAY, **options}
+    )
+    return mark.begin(task_context(assets=[Asset(asset)]).context)
+
+
+# --- the driver -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("on", "driver"),
+    [
+        (sqlite3, Driver("sqlite", "qmark")),
+        (psycopg, Driver("postgresql", "pyformat")),
+        (psycopg2, Driver("postgresql", "pyformat")),
+        (pymysql, Driver("mysql", "pyformat")),
+        (mysql.connector, Driver("mysql", "pyformat")),
+        ("psycopg2", Driver("postgresql", "pyformat")),
+        ("MySQLdb", Driver("mysql", "format")),
+        ("oracledb", Driver("oracle", "named")),
+        ("asyncpg", Driver("postgresql", "numeric_dollar")),
+        ("snowflake.connector", Driver("snowflake", "pyformat")),
+        ("google.cloud.bigquery.dbapi", Driver("bigquery", "pyformat")),
+        ("duckdb", Driver("duckdb", "qmark")),
+    ],
+    ids=str,
+)
+def test_a_module_or_its_name_tells_the_driver(on: Any, driver: Driver) -> None:
+    assert driver_of(on) == driver
+
+
+@pytest.mark.parametrize("module", [sqlite3, psycopg, psycopg2, pymysql, mysql.connector])
+def test_the_style_is_the_one_that_the_driver_declares(module: Any) -> None:
+    assert driver_of(module.__name__).style == module.paramstyle
+
+
+def made_in(module: str, name: str = "Connection", **attributes: Any) -> Any:
+    """An object of a driver that is not installed."""
+    return type(name, (), {"__module__": module, **attributes})()
+
+
+@pytest.mark.parametrize(
+    ("on", "driver"),
+    [
+        (made_in("asyncpg.connection"), Driver("postgresql", "numeric_dollar")),
+        (made_in("oracledb.connection"), Driver("oracle", "named")),
+        (made_in("google.cloud.bigquery.dbapi.cursor"), Driver("bigquery", "pyformat")),
+        (made_in("snowflake.connector.cursor"), Driver("snowflake", "pyformat")),
+        (made_in("MySQLdb.cursors", "DictCursor"), Driver("mysql", "format")),
+        (made_in("psycopg2.extras", "RealDictCursor"), Driver("postgresql", "pyformat")),
+        (made_in("psycopg", "RawCursor"), Driver("postgresql", "numeric_dollar")),
+        (made_in("duckdb.duckdb", "DuckDBPyConnection"), Driver("duckdb", "qmark")),
+    ],
+    ids=lambda each: each.dialect if isinstance(each, Driver) else type(each).__module__,
+)
+def test_an_object_tells_its_driver_by_the_module_of_its_class(on: Any, driver: Driver) -> None:
+    assert driver_of(on) == driver
+
+
+def test_a_subclass_and_a_cursor_are_of_the_driver_too() -> None:
+    class Ours(sqlite3.Connection):
+        pass
+
+    with closing(sqlite3.connect(":memory:", factory=Ours)) as connection:
+        assert driver_of(connection) == driver_of(connection.cursor()) == Driver("sqlite", "qmark")
+
+
+def test_sqlalchemy_takes_named_parameters_and_knows_its_database() -> None:
+    engine = create_engine("sqlite://")
+    with engine.connect() as connection, Session(engine) as session:
+        made = [engine, connection, session, scoped_session(sessionmaker(engine))]
+        assert {driver_of(on) for on in made} == {Driver("sqlite", "named")}
+        assert driver_of(engine.raw_connection()) == Driver("sqlite", "qmark")
+    with pytest.raises(TypeError, match=r"bound to no database\.\nGive"):
+        driver_of(made_in("sqlalchemy.orm.session", "Session"))
+    engine.dispose()
+
+
+@pytest.mark.parametrize(("placeholder", "style"), [("%s", "format"), ("?", "qmark")])
+def test_an_airflow_hook_tells_by_its_class_and_placeholder(placeholder: str, style: Any) -> None:
+    hook = made_in("their.hooks", "MySqlHook", get_conn=None, placeholder=placeholder)
+    assert driver_of(hook) == Driver("mysql", style)
+    other = made_in("their.hooks", "OtherHook", get_conn=None, placeholder=placeholder, dialect_name="postgresql")
+    assert driver_of(other) == Driver("postgresql", style)
+
+
+def test_of_another_driver_its_paramstyle_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = types.ModuleType("theirdb")
+    module.paramstyle = "numeric"  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "theirdb", module)
+    assert driver_of(made_in("theirdb.connection")) == Driver(None, "numeric")
+
+
+def test_what_is_no_connection_is_refused_without_showing_it() -> None:
+    with pytest.raises(TypeError, match=r"not a connection of a driver.*\nGive") as raised:
+        driver_of(made_in("their.secrets", "Place", __repr__=lambda _: "password"))
+    assert "password" not in str(raised.value)
+    with pytest.raises(TypeError, match="'nodriver'"):
+        SqlColumn(driver="nodriver")
+
+
+# --- styles and names -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("style", "shape"),
+    [
+        ("named", r"u >= :(\w+) AND u < :(\w+)"),
+        ("qmark", r"u >= \? AND u < \?"),
+        ("format", r"u >= %s AND u < %s"),
+        ("pyformat", r"u >= %\((\w+)\)s AND u < %\((\w+)\)s"),
+        ("numeric", r"u >= :1 AND u < :2"),
+        ("numeric_dollar", r"u >= \$1 AND u < \$2"),
+    ],
+)
+def test_every_style_of_the_db_api(style: Any, shape: str) -> None:
+    window = window_of()
+    text, parameters = window.sql("u", style=style)
+    found = re.fullmatch(shape, text)
+    assert found
+    expected: Any = dict(zip(found.groups(), [window.start, window.end], strict=True)) if found.groups() else None
+    assert parameters == (expected or [window.start, window.end])
+
+
+def test_without_anything_the_style_is_named() -> None:
+    assert window_of().sql("u") == window_of().sql("u", style="named")
+
+
+def test_the_definition_says_the_driver_once() -> None:
+    window = window_of(sql=SqlColumn(driver="psycopg2"))
+    assert window.sql("u") == window_of().sql("u", style="pyformat")
+    assert window.sql("u", sqlite3)[0] == "u >= ? AND u < ?"
+
+
+def test_numbered_placeholders_may_begin_later() -> None:
+    assert window_of().sql("u", style="numeric_dollar", first=3)[0] == "u >= $3 AND u < $4"
+    with pytest.raises(ValueError, match="first"):
+        window_of().sql("u", style="numeric", first=0)
+
+
+def test_names_do_not_clash_in_a_join() -> None:
+    conditions = [
+        window_of("orders").sql("o.updated_at"),
+        window_of("customers").sql("c.updated_at"),
+        window_of("customers").sql("d.updated_at"),
+        window_of("orders", name="second").sql("o.updated_at"),
+        window_of("orders").sql("o.updated_at", sqlite3, style="named", type="seconds"),
+        window_of("orders", partition="a").sql("o.updated_at"),
+        window_of("orders", partition="b").sql("o.updated_at"),
+    ]
+    names = [name for _, parameters in conditions for name in parameters]
+    assert len(names) == len(set(names)) == 14
+    assert all(re.fullmatch(r"[a-z]\w{0,29}", name) for name in names)  # as every database takes them
+
+
+def test_two_marks_stand_in_one_query() -> None:
+    orders, customers = (
+        window_of("orders").sql("o.u", type="seconds"),
+        window_of("customers").sql("c.u", type="seconds"),
+    )
+    with closing(sqlite3.connect(":memory:")) as connection:
+        connection.execute("CREATE TABLE o (u INTEGER)")
+        connection.execute("CREATE TABLE c (u INTEGER)")
+        seconds = int(NOON.timestamp())
+        connection.executemany("INSERT INTO o VALUES (?)", [(seconds,), (seconds - 1,)])
+        connection.executemany("INSERT INTO c VALUES (?)", [(seconds + 9,), (seconds + 3600,)])
+        query = f"SELECT * FROM o, c WHERE {orders[0]} AND {customers[0]}"  # noqa: S608
+        found = connection.execute(query, {**dict(orders[1]), **dict(customers[1])}).fetchall()
+    assert found == [(seconds, seconds + 9)]
+
+
+@pytest.mark.parametrize(("style", "column"), [("pyformat", "u %% 7"), ("format", "u %% 7"), ("named", "u % 7")])
+def test_a_percent_sign_in_the_column_is_doubled_where_it_would_be_a_placeholder(style: Any, column: str) -> None:
+    assert window_of().sql("u % 7", style=style)[0].startswith(f"{column} >= ")
+    assert window_of().sql(column, style=style)[0].startswith(f"{column} >= ")
+
+
+def test_another_number_of_columns_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"2 columns are given.*has 1\.\nGive"):
+        window_of().sql(["u", "id"])
+
+
+# --- what a column is -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["float", "real", "julianday", "time", "smalldatetime", 5])
+def test_a_type_that_cannot_be_compared_exactly_is_refused_at_once(kind: Any) -> None:
+    with pytest.raises(ValueError, match=r"cannot be compared exactly.*\nTake one of 'timestamptz'"):
+        SqlColumn(kind)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"type": "text"},
+        {"type": "text", "like": "31.01.2026"},
+        {"type": "text", "like": "2026-01-31T23:59:59Z", "tz": "Europe/Berlin"},
+        {"type": "timestamp", "like": "2026-01-31T23:59:59Z"},
+        {"type": "timestamp", "tz": "Europe/Nowhere"},
+        {"digits": -1},
+    ],
+)
+def test_a_column_that_is_told_badly_is_refused_at_once(options: Any) -> None:
+    with pytest.raises(ValueError, match=r"digits|\n(Give|Write|Leave)"):
+        SqlColumn(**options)
+
+
+NAIVE = Cursor.datetime(tz=None)
+
+
+@pytest.mark.parametrize(
+    ("cursor", "told", "words"),
+    [
+        (Cursor.datetime(), SqlColumn("date"), r"no time of day.\nUse cursor=Cursor.date\(\)"),
+        (Cursor.datetime(), SqlColumn("text", like="2026-01-31"), "no time of day"),
+        (Cursor.datetime(), SqlColumn("datetime"), 'not told.\nSay which: .*tz="UTC"'),
+        (Cursor.datetime(), SqlColumn("timestamp", driver="psycopg"), "not told"),
+        (Cursor.datetime(), SqlColumn("text", like="2026-01-31 23:59:59"), "not told"),
+        (NAIVE, SqlColumn("timestamptz"), r"no time zone \(tz=None\).\nUse cursor=Cursor.datetime\(\)"),
+        (NAIVE, SqlColumn("seconds"), "no time zone"),
+        (NAIVE, SqlColumn("timestamp", tz="UTC"), "its time zone is told"),
+        (Cursor.date(), SqlColumn("timestamptz"), 'where a day begins.*\nSay whose days.*tz="Europe/Berlin"'),
+        (Cursor.int(), SqlColumn("seconds"), "it has times"),
+        (Cursor.datetime(), SqlColumn("timestamptz", driver="sqlite3"), "SQLite has no type.*\nSay how"),
+        (Cursor.datetime(), SqlColumn("timestamptz", driver="pymysql"), 'no type.*\nSay SqlColumn."timestamp"'),
+    ],
+)
+def test_a_column_that_cannot_be_compared_with_the_cursor_is_refused_in_the_definition(
+    cursor: Any, told: SqlColumn, words: str
+) -> None:
+    with pytest.raises(CursorTypeError, match=words):
+        watermark(Asset("a"), initial=lambda: None, cursor=cursor, sql=told, now=lambda: 0, delay=cursor.no_span)
+
+
+def test_for_a_keyset_one_is_told_for_each_column() -> None:
+    cursor = Cursor.keyset(Cursor.datetime(), Cursor.int())
+    with pytest.warns(WatermarkWarning, match="no delay="):
+        told = [SqlColumn("seconds", driver="sqlite3"), None]
+        mark = watermark(Asset("a"), initial=(NOON, 5), cursor=cursor, sql=told)
+    text, parameters = mark.begin(task_context(assets=[Asset("a")]).context).sql(["u", "id"])
+    assert text == "((u > ?) OR (u = ? AND id >= ?))"
+    assert parameters == [int(NOON.timestamp()), int(NOON.timestamp()), 5]
+    with pytest.raises(ValueError, match=r"the keyset has 2.\nGive a list"):
+        watermark(Asset("a"), initial=(NOON, 5), cursor=cursor, sql="seconds")
+    with pytest.raises(ValueError, match="1 columns are told"):
+        watermark(Asset("a"), initial=(NOON, 5), cursor=cursor, sql=["seconds"])
+    with pytest.raises(TypeError, match="says nothing"):
+        watermark(Asset("a"), initial=NOON, sql=5, delay=NO_DELAY)  # type: ignore[arg-type]
+
+
+def test_a_part_that_is_rounded_down_makes_the_parts_after_it_mean_nothing() -> None:
+    cursor = Cursor.keyset(Cursor.datetime(), Cursor.int())
+    later = NOON + timedelta(milliseconds=700)
+    mark = watermark(
+        Asset("a"),
+        initial=(later, 5),
+        cursor=cursor,
+        now=lambda: (later + timedelta(hours=1), 7),
+        delay=NO_DELAY,
+        sql=["seconds", None],
+    )
+    window = mark.begin(task_context(assets=[Asset("a")]).context)
+    assert window.sql(["u", "id"], sqlite3) == (
+        "u >= ? AND u < ?",
+        [int(NOON.timestamp()), int(NOON.timestamp()) + 3600],
+    )
+
+
+def test_a_typed_bound_needs_to_know_the_database() -> None:
+    with pytest.raises(CursorTypeError, match=r"not which database it is in\.\nGive the connection"):
+        window_of().sql("u", type="timestamptz")
+
+
+def test_another_database_gets_the_value_in_its_zone_as_a_plain_parameter() -> None:
+    text, parameters = window_of().sql("u", "oracledb", type=SqlColumn("timestamp", tz="Asia/Tokyo"))
+    assert "CAST" not in text
+    assert list(dict(parameters).values()) == [naive(2026, 1, 1, 21), naive(2026, 1, 1, 22)]
+
+
+def test_the_last_years_have_bounds_too() -> None:
+    window = window_of(initial=datetime.min.replace(tzinfo=UTC), now=lambda: datetime.max.replace(tzinfo=UTC))
+    for zone in ("Asia/Tokyo", "America/New_York"):
+        _, parameters = window.sql("u", "oracledb", type=SqlColumn("timestamp", tz=zone))
+        assert next(iter(dict(parameters).values())).year == 1
+
+
+@pytest.mark.parametrize(
+    ("told", "value", "read"),
+    [
+        (SqlColumn("timestamp", tz="Asia/Tokyo"), naive(2026, 1, 1, 21), NOON),
+        (SqlColumn("timestamp", tz="Asia/Tokyo"), NOON, NOON),
+        (SqlColumn("seconds"), 1767268800, NOON),
+        (SqlColumn("seconds"), 1767268800.5, NOON + timedelta(milliseconds=500)),
+        (SqlColumn("seconds"), -1.5, datetime(1969, 12, 31, 23, 59, 58, 500_000, tzinfo=UTC)),
+        (SqlColumn("seconds"), 1e300, 1e300),
+        (SqlColumn("seconds"), Decimal("Infinity"), Decimal("Infinity")),
+        (SqlColumn("timestamp", tz="Europe/Berlin"), pd.Timestamp("2026-10-25 02:30"), TWICE),
+        (SqlColumn("timestamp", tz="UTC"), pd.NaT, pd.NaT),
+        (SqlColumn("milliseconds"), 1767268800001, NOON + timedelta(milliseconds=1)),
+        (SqlColumn("text", like="2026-01-31 23:59:59", tz="Asia/Tokyo"), "2026-01-01 21:00:00", NOON),
+        (
+            SqlColumn("text", like="2026-01-31T23:59:59.9Z"),
+            "2026-01-01T12:00:00.5Z",
+            NOON + timedelta(milliseconds=500),
+        ),
+        (SqlColumn("text", like="2026-01-31T23:59:59+0000"), "2026-01-01T13:00:00+0100", NOON),
+        (SqlColumn("text", like="2026-01-31T23:59:59Z"), "yesterday", "yesterday"),
+        (SqlColumn("text", like="2026-01-31T23:59:59Z"), "2026-13-01T00:00:00Z", "2026-13-01T00:00:00Z"),
+        (SqlColumn("timestamptz"), NOON, NOON),
+        (SqlColumn(), 5, 5),
+    ],
+)
+def test_a_value_of_the_column_is_read_as_the_cursor_has_it(told: SqlColumn, value: object, read: object) -> None:
+    found = told.read(value)
+    assert found is read or found == read
+
+
+def test_what_is_no_time_is_for_the_cursor_to_refuse() -> None:
+    window = window_of(sql=SqlColumn("seconds"))
+    with pytest.raises(CursorTypeError):
+        list(window.track([{"u": float("nan")}], "u"))
+
+
+def test_track_reads_rows_as_the_column_has_them() -> None:
+    mark = watermark(
+        Asset("a"),
+        initial=NOON,
+        advance="observed",
+        delay=NO_DELAY,
+        now=lambda: NOON + timedelta(hours=9),
+        sql=SqlColumn("timestamp", tz="Asia/Tokyo"),
+    )
+    with task_context(assets=[Asset("a")]) as attempt, mark.open(attempt.context) as window:
+        rows = [{"u": naive(2026, 1, 1, 22)}, {"u": naive(2026, 1, 2, 21)}]
+        assert list(window.track(rows, "u")) == rows[:1]
+    kept: Any = attempt.asset_stores[Asset("a")].get("resume.watermark.watermark")
+    assert kept["at"] == "2026-01-01T13:00:00+00:00"
+
+
+def test_track_reads_the_day_of_a_time() -> None:
+    mark = watermark(
+        Asset("a"),
+        initial=date(2026, 1, 1),
+        now=lambda: date(2026, 1, 3),
+        delay=NO_DELAY,
+        sql=SqlColumn("seconds", tz="Asia/Tokyo"),
+    )
+    window = mark.begin(task_context(assets=[Asset("a")]).context)
+    rows = [{"u": 1767268800}, {"u": 1767268800 + 48 * 3600}]
+    assert list(window.track(rows, "u")) == rows[:1]
+    assert window.sql("u", sqlite3)[1] == [1767193200, 1767193200 + 48 * 3600]  # midnights of Tokyo
+
+
+# --- rows without a value -------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def table() -> Any:
+    with closing(sqlite3.connect(":memory:")) as connection:
+        connection.row_factory = sqlite3.Row
+        connection.execute("CREATE TABLE t (n INTEGER, m INTEGER)")
+        connection.executemany("INSERT INTO t VALUES (?, ?)", [(1, 1), (2, None), (None, 3)])
+        yield connection
+
+
+def fetched(table: Any, window: Window[Any], column: Any = "n") -> list[Any]:
+    condition, parameters = window.sql(column, table)
+    return list(table.execute(f"SELECT n, m FROM t WHERE {condition}", parameters))  # noqa: S608
+
+
+@pytest.mark.parametrize(("nulls", "found"), [(None, 2), ("skip", 2), ("raise", 3), ("keep", 3)])
+def test_rows_without_a_value_are_fetched_where_they_are_wanted(table: Any, nulls: Any, found: int) -> None:
+    assert len(fetched(table, numbers(Counter(9), nulls=nulls).begin(a_try().context))) == found
+
+
+@pytest.mark.parametrize(("nulls", "found"), [(None, 2), ("skip", 1), ("raise", 3), ("keep", 3)])
+def test_a_part_of_several_columns_without_a_value_is_one(table: Any, nulls: Any, found: int) -> None:
+    cursor = Cursor.keyset(Cursor.int(), Cursor.int())
+    mark = watermark(Asset("numbers"), initial=(0, 0), cursor=cursor, nulls=nulls)
+    assert len(fetched(table, mark.begin(a_try().context), ["n", "m"])) == found
+
+
+def test_asked_to_raise_a_query_raises_through_track(table: Any) -> None:
+    attempt = a_try()
+    with pytest.raises(NullCursorError):
+        load(
+            attempt, numbers(Counter(9), nulls="raise"), lambda window: list(window.track(fetched(table, window), "n"))
+        )
+
+
+def test_asked_to_raise_a_body_that_does_not_track_is_refused(table: Any) -> None:
+    with pytest.raises(NothingReadError, match=r"nulls='raise' is given.*\nIterate window\.track"):
+        load(a_try(), numbers(Counter(9), nulls="raise"), lambda window: fetched(table, window))
+    with pytest.raises(NothingReadError, match="nulls='raise'"):
+        load(
+            a_try(),
+            numbers(Counter(9), nulls="raise"),
+            lambda window: [fetched(table, part) for part in window.split(3)],
+        )
+
+
+def test_by_default_track_raises_and_a_query_needs_none(table: Any) -> None:
+    attempt = a_try()
+    load(attempt, numbers(Counter(9)), lambda window: fetched(table, window))
+    assert stands(attempt) == "9"
+    with pytest.raises(NullCursorError):
+        load(attempt.next_run(), numbers(Counter(12)), lambda window: list(window.track([{"n": None}], "n")))
+
+
+# --- text -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("collation", "on", "column"),
+    [
+        ("C", "psycopg", 'k COLLATE "C"'),
+        ("C", "sqlite3", "k COLLATE BINARY"),
+        ("C", "pymysql", "k COLLATE utf8mb4_bin"),
+        ("utf8mb4_nopad_bin", "pymysql", "k COLLATE utf8mb4_nopad_bin"),
+        ("de-x-icu", "psycopg", 'k COLLATE "de-x-icu"'),
+        (None, "psycopg", "k"),
+    ],
+)
+def test_a_text_column_is_compared_by_the_collation_that_is_told(collation: Any, on: str, column: str) -> None:
+    window = window_of(initial="a", cursor=Cursor.text(collation), now=None, delay=None)
+    assert window.sql("k", on)[0].startswith(f"{column} >= ")
+
+
+def test_the_collation_binds_to_the_whole_column() -> None:
+    window = window_of(initial="a", cursor=Cursor.text("C"), now=None, delay=None)
+    assert window.sql("a || b", sqlite3)[0].startswith("(a || b) COLLATE BINARY >= ")
+
+
+def test_the_collation_of_code_points_needs_to_know_the_database() -> None:
+    window = window_of(initial="a", cursor=Cursor.text("C"), now=None, delay=None)
+    with pytest.raises(CursorTypeError, match=r"is not known\.\nGive the connection"):
+        window.sql("k")
+    with pytest.raises(ValueError, match=r"no name of a collation\.\nWrite"):
+        Cursor.text('C" OR 1')
+
+
+def test_a_collation_changes_nothing_of_what_is_kept() -> None:
+    assert Cursor.text("C").definition() == Cursor.text().definition() == {"type": "text"}

@@ -1,0 +1,101 @@
+"""The conditions of queries for the rows of a window: as text for any driver, and for columns of SQLAlchemy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Generic
+
+from typing_extensions import TypeVar
+
+from airflow_resume.watermarks.cursor import CursorType
+from airflow_resume.watermarks.drivers import Style
+from airflow_resume.watermarks.sql import Bounds, label_of, predicate
+from airflow_resume.watermarks.sql_column import Columns, SqlColumn, columns_of
+from airflow_resume.watermarks.track import THE_ONE, Nulls
+
+T = TypeVar("T", default=Any)
+
+
+class QueryConditions(Generic[T]):
+    """What a `Window` offers to those who query a database."""
+
+    _cursor: CursorType[T]
+    _start: T
+    _end: T | None
+    _at: T
+    _known: frozenset[str]
+    _nulls: Nulls | None
+    _columns: tuple[SqlColumn, ...]
+    _label: str
+    _must_track: bool
+    """A query has let rows without a value through, on which `track` is to raise."""
+
+    def sql(
+        self,
+        column: str | Sequence[str],
+        on: object = None,
+        *,
+        style: Style | None = None,
+        type: Columns = None,  # noqa: A002  it is what a column has
+        first: int = 1,
+    ) -> tuple[str, dict[str, Any] | list[Any]]:
+        """The condition of a query for these rows, and its parameters: a dict where they have names, or a list.
+
+        Names of parameters differ from those of other watermarks and columns, so that conditions can be joined.
+
+        Args:
+            column: the cursor's; several for a keyset. It goes into the text as it is; under `%s` and `%(name)s` a
+                single `%` in it is doubled.
+            on: what the query is run with: a DB-API connection or cursor, the driver's module or its name, an
+                SQLAlchemy engine, connection or session (for `text()`), or an Airflow `DbApiHook`. The database and the
+                style of the placeholders are found from it. By default what `watermark(..., sql=)` says.
+            style: of the placeholders, instead of the driver's; without either, `"named"`.
+            type: what the column is, one for each of a keyset's: an `SqlColumn` or its type alone, instead of what
+                `watermark(..., sql=)` says. The bound is then written with its type and zone, so that neither the
+                session's time zone nor the driver changes what is found.
+            first: the number of the first placeholder, for `"numeric"` and `"numeric_dollar"`.
+
+        Raises:
+            CursorTypeError: the column cannot be compared exactly with the cursor, or its database is not known.
+            TypeError: `on` is nothing of a known driver. ValueError: another number of columns, a style that is none.
+        """
+        told = self._told_columns(type)
+        names = (column,) if isinstance(column, str) else tuple(column)
+        return predicate(
+            self._for_query(label_of(self._label, names, type)), column, told, on=on, style=style, first=first
+        )
+
+    def where(self, *columns: Any, on: object = None, type: Columns = None) -> Any:  # noqa: A002
+        """The condition for these rows on columns of SQLAlchemy: `select(Order).where(window.where(Order.updated_at))`.
+
+        The bounds have the types of the columns. A `DateTime` without a zone shows the clock of some zone, so for a
+        cursor that has one say which: `type=SqlColumn("timestamp", tz="UTC")`.
+
+        Args:
+            columns: the cursor's: a `Column`, an attribute of a mapped class, or an expression; several for a keyset.
+            on: the engine, connection or session, where the condition depends on the database, as for a `TIMESTAMP` of
+                MySQL that is declared as a plain `DateTime`.
+            type: what the columns are, as in `sql`.
+
+        Raises:
+            CursorTypeError: a column cannot be compared exactly with the cursor, or its zone is not known.
+            ValueError: another number of columns.
+        """
+        from airflow_resume.watermarks.where import condition
+
+        return condition(self._for_query(""), columns, self._told_columns(type), on=on)
+
+    def _told_columns(self, told: Columns) -> tuple[SqlColumn, ...]:
+        return self._columns if told is None else columns_of(told, self._cursor)
+
+    def _for_query(self, label: str) -> Bounds:
+        self._must_track = self._must_track or self._nulls == "raise"
+        return Bounds(
+            cursor=self._cursor,
+            start=self._start,
+            end=self._end,
+            after=self._start == self._at and THE_ONE in self._known,
+            lets_nulls=self._nulls in {"keep", "raise"},
+            refuses_nulls=self._nulls == "skip",
+            label=label,
+        )

@@ -1,0 +1,163 @@
+"""Which database a connection leads to, and how its driver marks parameters: found without importing anything."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any, Literal, cast, get_args
+
+Style = Literal["qmark", "numeric", "named", "format", "pyformat", "numeric_dollar"]
+"""As in the DB-API: `?`, `:1`, `:name`, `%s`, `%(name)s`; and `$1` of asyncpg."""
+
+
+@dataclass(frozen=True)
+class Driver:
+    """The words of a query.
+
+    Args:
+        dialect: the database, as SQLAlchemy names it; None: not known, such as for ODBC.
+        style: of the placeholders.
+    """
+
+    dialect: str | None
+    style: Style
+
+
+_KNOWN: Mapping[str, Driver] = {
+    "sqlite3": Driver("sqlite", "qmark"),
+    "pysqlite3": Driver("sqlite", "qmark"),
+    "aiosqlite": Driver("sqlite", "qmark"),
+    "apsw": Driver("sqlite", "qmark"),
+    "psycopg": Driver("postgresql", "pyformat"),
+    "psycopg2": Driver("postgresql", "pyformat"),
+    "asyncpg": Driver("postgresql", "numeric_dollar"),
+    "pg8000": Driver("postgresql", "format"),
+    "redshift_connector": Driver("redshift", "format"),
+    "pymysql": Driver("mysql", "pyformat"),
+    "MySQLdb": Driver("mysql", "format"),
+    "mysql.connector": Driver("mysql", "pyformat"),
+    "mariadb": Driver("mysql", "qmark"),
+    "aiomysql": Driver("mysql", "pyformat"),
+    "asyncmy": Driver("mysql", "pyformat"),
+    "oracledb": Driver("oracle", "named"),
+    "cx_Oracle": Driver("oracle", "named"),
+    "snowflake.connector": Driver("snowflake", "pyformat"),
+    "google.cloud.bigquery": Driver("bigquery", "pyformat"),
+    "duckdb": Driver("duckdb", "qmark"),
+    "_duckdb": Driver("duckdb", "qmark"),
+    "pymssql": Driver("mssql", "pyformat"),
+    "pyodbc": Driver(None, "qmark"),
+    "trino": Driver("trino", "qmark"),
+    "databricks.sql": Driver("databricks", "named"),
+}
+"""By the module of a driver."""
+
+_HOOKS = {
+    "PostgresHook": "postgresql",
+    "RedshiftSQLHook": "redshift",
+    "MySqlHook": "mysql",
+    "SqliteHook": "sqlite",
+    "OracleHook": "oracle",
+    "SnowflakeHook": "snowflake",
+    "BigQueryHook": "bigquery",
+    "DuckDBHook": "duckdb",
+    "MsSqlHook": "mssql",
+    "TrinoHook": "trino",
+}
+_PLACEHOLDERS: Mapping[str, Style] = {"%s": "format", "?": "qmark"}
+_ALIASES = {"mariadb": "mysql", "postgres": "postgresql", "cockroachdb": "postgresql"}
+
+
+def driver_of(on: object) -> Driver:
+    """The driver behind what a query is run with.
+
+    Args:
+        on: a DB-API connection or cursor, the driver's module or its name, an SQLAlchemy engine, connection or session
+            (whose `text()` takes named parameters), or an Airflow `DbApiHook`.
+
+    Raises:
+        TypeError: none of them, or of a driver that is not known here.
+    """
+    names = [on] if isinstance(on, str) else [on.__name__] if isinstance(on, ModuleType) else list(_modules_of(on))
+    if any(name.partition(".")[0] == "sqlalchemy" for name in names):
+        return _of_sqlalchemy(on)
+    for name in names:
+        if known := _known(name):
+            return Driver("postgresql", "numeric_dollar") if _is_raw(on) else known
+    if hasattr(on, "get_conn") and hasattr(on, "placeholder"):
+        return _of_hook(on)
+    for name in names:
+        if style := _style_in(name):
+            return Driver(None, style)
+    raise TypeError(
+        f"on={_shown(on)} is not a connection of a driver that is known here.\n"
+        "Give a DB-API connection or cursor, an SQLAlchemy engine, connection or session, an Airflow hook, or the"
+        ' name of a driver such as "psycopg2"; or say style="named" alone.'
+    )
+
+
+def _shown(on: object) -> str:
+    """Never the repr of a connection, which may have a password in it."""
+    return repr(on[:40]) if isinstance(on, str) else f"<{type(on).__module__}.{type(on).__qualname__}>"
+
+
+def _modules_of(on: object) -> Iterator[str]:
+    """Where the classes of an object come from; of a proxy, those that it stands for as well."""
+    for kind in (type(on), getattr(on, "__class__", type(on))):
+        for base in kind.__mro__:
+            if base is not object:
+                yield base.__module__
+
+
+def _known(name: str) -> Driver | None:
+    """`psycopg2.extensions` is of psycopg2."""
+    parts = name.split(".")
+    for length in range(len(parts), 0, -1):
+        if found := _KNOWN.get(".".join(parts[:length])):
+            return found
+    return None
+
+
+def _style_in(name: str) -> Style | None:
+    """The `paramstyle` that a driver's module, or the package that it is in, declares."""
+    parts = name.split(".")
+    for length in range(len(parts), 0, -1):
+        style = getattr(sys.modules.get(".".join(parts[:length])), "paramstyle", None)
+        if style in get_args(Style):
+            return cast("Style", style)
+    return None
+
+
+def _is_raw(on: object) -> bool:
+    """Psycopg's raw cursors take `$1`."""
+    made = (type(on), getattr(on, "cursor_factory", None))
+    return any("RawCursor" in getattr(kind, "__name__", "") or "RawServerCursor" in str(kind) for kind in made)
+
+
+def _of_sqlalchemy(on: Any) -> Driver:
+    dialect = getattr(on, "dialect", None)
+    if dialect is None and hasattr(on, "driver_connection"):  # engine.raw_connection()
+        return driver_of(on.driver_connection)
+    if dialect is None and callable(getattr(on, "get_bind", None)):
+        dialect = getattr(on.get_bind(), "dialect", None)
+    if dialect is None:
+        raise TypeError(
+            f"on={_shown(on)} is bound to no database.\n"
+            "Give an engine, a connection, or a session that was made with one."
+        )
+    return Driver(plain_dialect(dialect.name), "named")
+
+
+def _of_hook(on: Any) -> Driver:
+    kinds = [base.__name__ for base in type(on).__mro__]
+    dialect = next((_HOOKS[kind] for kind in kinds if kind in _HOOKS), None)
+    if dialect is None:
+        dialect = plain_dialect(getattr(on, "dialect_name", None))
+    return Driver(dialect, _PLACEHOLDERS.get(on.placeholder, "format"))
+
+
+def plain_dialect(name: object) -> str | None:
+    """One name for what speaks alike: MariaDB is `mysql`."""
+    return None if not isinstance(name, str) or name == "default" else _ALIASES.get(name, name)

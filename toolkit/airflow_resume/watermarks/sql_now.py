@@ -1,0 +1,103 @@
+"""The clock of the source's database, so that this machine's does not matter."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from datetime import datetime, timezone
+from typing import Any
+
+from airflow_resume.errors import WatermarkError
+from airflow_resume.watermarks.clocks import now_on_clock
+from airflow_resume.watermarks.cursor import Cursor
+from airflow_resume.watermarks.drivers import driver_of
+
+_QUERIES = {
+    # As text, which neither the session's time zone nor the driver changes; and what the clock shows now, not when
+    # the transaction began.
+    "postgresql": "SELECT to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS.US')",
+    "mysql": "SELECT CAST(UTC_TIMESTAMP(6) AS CHAR)",
+    "sqlite": "SELECT strftime('%Y-%m-%d %H:%M:%f', 'now')",
+}
+
+
+def sql_now(source: Any, *, tz: str | None = None, query: str | None = None) -> Callable[[], datetime]:
+    """A clock for `watermark(..., now=)` that asks the source's database what time it is, for each window.
+
+    Args:
+        source: a function that opens a connection (DB-API or SQLAlchemy), which is closed again, or that gives an
+            engine or an Airflow hook; an engine or a hook itself; or the `conn_id` of an Airflow connection. Nothing is
+            opened when the Dag file is read.
+        tz: for a cursor without a zone (`Cursor.datetime(tz=None)`), the zone whose clock the column shows. The time is
+            naive then, and does not run ahead in the nights of clock changes: it stands still for the hour that comes
+            twice, and leaves out for a day the hour that does not come. A `delay` may be a day at most.
+        query: one that gives the time in UTC, as a datetime or its text, for a database other than PostgreSQL, MySQL,
+            MariaDB and SQLite.
+
+    Returns:
+        A function that gives an aware time in UTC; with `tz` a naive one.
+
+    Raises:
+        TypeError: `source` is an open connection. ValueError: `tz` is no time zone.
+    """
+    is_open = hasattr(source, "cursor") or hasattr(source, "execute")
+    if not isinstance(source, str) and not _is_lazy(source) and (is_open or not callable(source)):
+        raise TypeError(
+            f"sql_now() was given a {type(source).__name__}, which would be opened whenever the Dag file is read.\n"
+            "Give a function that opens it, such as sql_now(lambda: psycopg.connect(...)), or a conn_id."
+        )
+    Cursor.datetime(tz)  # which refuses a zone that is none
+
+    def now() -> datetime:
+        moment = _ask(source, query)
+        return moment if tz is None else now_on_clock(moment, tz)
+
+    return now
+
+
+def _is_lazy(source: object) -> bool:
+    """Whether it opens a connection only when it is used: an engine, or a hook."""
+    return hasattr(source, "get_conn") or (hasattr(source, "connect") and hasattr(source, "raw_connection"))
+
+
+def _ask(source: Any, query: str | None) -> datetime:
+    place = source
+    if isinstance(source, str):
+        from airflow.sdk import BaseHook
+
+        place = BaseHook.get_hook(source)
+    elif not _is_lazy(source):
+        place = source()
+    with _opened(place) as connection:
+        dialect = driver_of(connection).dialect if query is None else None
+        if query is None and dialect not in _QUERIES:
+            raise WatermarkError(
+                f"How to ask {dialect or 'this database'} for its time is not known here.",
+                'Say it: sql_now(..., query="SELECT ..."), a query that gives the time in UTC.',
+            )
+        found = _first(connection, query or _QUERIES[str(dialect)])
+    if isinstance(found, str):
+        found = datetime.fromisoformat(found.strip().replace("Z", "+00:00"))
+    if isinstance(found, datetime) and found.tzinfo is None:
+        return found.replace(tzinfo=timezone.utc)
+    return Cursor.datetime().parse(found, what="the time of the database")
+
+
+@contextmanager
+def _opened(place: Any) -> Iterator[Any]:
+    if hasattr(place, "get_conn"):
+        place = place.get_conn()
+    elif _is_lazy(place):
+        place = place.connect()
+    with closing(place):
+        yield place
+
+
+def _first(connection: Any, query: str) -> object:
+    """The first value of a query's answer."""
+    if type(connection).__module__.partition(".")[0] == "sqlalchemy":
+        driver_connection = connection if hasattr(connection, "exec_driver_sql") else connection.connection()
+        return driver_connection.exec_driver_sql(query).scalar()
+    with closing(connection.cursor()) as cursor:
+        cursor.execute(query)
+        return cursor.fetchone()[0]

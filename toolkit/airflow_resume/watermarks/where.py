@@ -1,0 +1,162 @@
+"""A window as a condition of SQLAlchemy, an extra that is imported when a condition is asked for."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+from airflow_resume.errors import CursorTypeError
+from airflow_resume.watermarks.cursor import CursorType
+from airflow_resume.watermarks.drivers import plain_dialect
+from airflow_resume.watermarks.sql import (
+    BY_CODE_POINTS,
+    Bounds,
+    bounds_of,
+    check_count,
+    collation_name,
+    found_driver,
+    wide_bound,
+)
+from airflow_resume.watermarks.sql_column import Kind, SqlColumn, bound_for, check_pair, kind_of, parts_of
+
+
+def condition(bounds: Bounds, columns: Sequence[Any], told: Sequence[SqlColumn], *, on: object = None) -> Any:
+    """The condition on the cursor's columns.
+
+    Raises:
+        CursorTypeError: a column cannot be compared exactly with the cursor. ValueError: another number of columns.
+    """
+    import sqlalchemy as sa
+
+    check_count(columns, told)
+    driver = found_driver(on, told)
+    dialect = None if driver is None else driver.dialect
+    found = [_Column(*each, dialect) for each in zip(columns, parts_of(bounds.cursor), told, strict=True)]
+    starts, is_exact = bounds_of(found, bounds.start)
+    conditions = [_from(found, starts, is_after=bounds.after and is_exact), *found[0].wide(starts[0], ahead=False)]
+    if bounds.end is not None:
+        ends, _ = bounds_of(found, bounds.end)
+        conditions.append(found[0].left < ends[0] if len(ends) == 1 else sa.not_(_from(found, ends, is_after=False)))
+        conditions += found[0].wide(ends[0], ahead=True)
+    if bounds.refuses_nulls:
+        conditions += [column.given.is_not(None) for column in found[1:]]
+    wanted = sa.and_(*conditions)
+    return sa.or_(wanted, *(column.given.is_(None) for column in found)) if bounds.lets_nulls else wanted
+
+
+class _Column:
+    """A column as it is compared, and how its bounds are."""
+
+    def __init__(self, given: Any, cursor: CursorType[Any], told: SqlColumn, dialect: str | None) -> None:
+        import sqlalchemy as sa
+
+        self.given = given if hasattr(given, "is_") else sa.literal_column(str(given))
+        self._cursor, self._told = cursor, told
+        kind = getattr(self.given, "type", sa.types.NullType())
+        self._kind: Kind = _kind_by(kind, cursor, dialect) if told.type is None else _kind_told(kind, told, dialect)
+        if told.type is None:
+            self._told = _told_by(kind, told)
+            check_pair(cursor, self._told, self._kind)
+        self.left = self._left()
+
+    def _left(self) -> Any:
+        import sqlalchemy as sa
+
+        if self._kind == "unix":
+            return sa.func.unix_timestamp(self.given, type_=sa.Numeric(20, 6))
+        collation = BY_CODE_POINTS if self._kind == "text" else getattr(self._cursor, "collation", None)
+        if collation is None:
+            return self.given
+        return _code_points()(self.given) if collation == BY_CODE_POINTS else sa.collate(self.given, collation)
+
+    def wide(self, bound: Any, *, ahead: bool) -> list[Any]:
+        """A day wider than the condition, and without a function over the column, so that an index serves."""
+        import sqlalchemy as sa
+
+        seconds = wide_bound(self._kind, bound, ahead=ahead)
+        if seconds is None:
+            return []
+        limit = sa.func.from_unixtime(seconds)
+        return [self.given < limit if ahead else self.given >= limit]
+
+    def bound(self, value: Any) -> tuple[Any, bool]:
+        if self._kind == "as it is":
+            return value, True  # in UTC: a type that drops the zone keeps the clock of UTC
+        return bound_for(self._cursor, self._told, self._kind, value)
+
+
+def _from(columns: Sequence[_Column], bounds: list[Any], *, is_after: bool) -> Any:
+    """`(a, b) >= (x, y)`."""
+    import sqlalchemy as sa
+
+    last = len(bounds) - 1
+    alternatives = []
+    for place, (column, bound) in enumerate(zip(columns, bounds, strict=False)):
+        same = [columns[i].left == bounds[i] for i in range(place)]
+        decides = column.left >= bound if place == last and not is_after else column.left > bound
+        alternatives.append(sa.and_(*same, decides))
+    return sa.or_(*alternatives)
+
+
+def _told_by(kind: Any, told: SqlColumn) -> SqlColumn:
+    """What the type of a column says about it."""
+    import sqlalchemy as sa
+
+    if isinstance(kind, sa.Date):
+        return SqlColumn("date", driver=told.driver)
+    if isinstance(kind, sa.DateTime):
+        return SqlColumn("timestamptz" if kind.timezone else "timestamp", tz=told.tz, driver=told.driver)
+    return told
+
+
+def _kind_by(kind: Any, cursor: CursorType[Any], dialect: str | None) -> Kind:
+    import sqlalchemy as sa
+
+    if cursor.type not in {"datetime", "date"}:
+        return "as it is"
+    if isinstance(kind, sa.Date):
+        return "day"
+    if isinstance(kind, sa.DateTime):
+        return "unix" if _is_unix(kind, dialect) else "instant" if kind.timezone else "clock"
+    if isinstance(kind, (sa.Integer, sa.Numeric, sa.String)):
+        raise CursorTypeError(
+            f"A column of type {kind!r} is no time, as {cursor!r} has them.",
+            'Say how it keeps times, such as type=SqlColumn("seconds") or'
+            ' SqlColumn("text", like="2026-01-31T23:59:59Z").',
+        )
+    return "as it is"  # a type of the user's own, which knows how to bind a value
+
+
+def _is_unix(kind: Any, dialect: str | None) -> bool:
+    """Whether the column is a TIMESTAMP of MySQL, whose text depends on the session's time zone."""
+    import sqlalchemy as sa
+    from sqlalchemy.dialects import mysql
+
+    return isinstance(kind, mysql.TIMESTAMP) or (isinstance(kind, sa.TIMESTAMP) and dialect == "mysql")
+
+
+def _kind_told(kind: Any, told: SqlColumn, dialect: str | None) -> Kind:
+    if told.type == "timestamp" and _is_unix(kind, dialect):
+        return "unix"
+    # SQLAlchemy itself keeps times in SQLite as text, and compares a DateTime as such.
+    return kind_of(told, None if dialect == "sqlite" else dialect)
+
+
+@functools.cache
+def _code_points() -> Any:
+    """A column with the collation of code points, which is chosen when a query is compiled for its database."""
+    import sqlalchemy as sa
+    from sqlalchemy.ext.compiler import compiles
+    from sqlalchemy.sql.functions import FunctionElement
+
+    class CodePoints(FunctionElement[str]):
+        inherit_cache = True
+        type = sa.String()
+
+    @compiles(CodePoints)
+    def _(element: Any, compiler: Any, **options: Any) -> str:
+        inner = compiler.process(element.clauses, **options)
+        return f"({inner} COLLATE {collation_name(BY_CODE_POINTS, plain_dialect(compiler.dialect.name))})"
+
+    return CodePoints
