@@ -83,6 +83,9 @@ def taken_up_by_0_1(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 REFUSALS_OF_0_1: dict[tuple[str, str], str] = {}
 """By kind and scenario, the error by which 0.1 says that it cannot go on from what this release leaves."""
 
+OTHERWISE_BY_0_1: dict[tuple[str, str], dict[str, Any]] = {("marks", "ties"): {"tells": [["r1", "new", "r6"]]}}
+"""What 0.1 makes of it where that is more than is needed: ties are longer now, so it reads their rows again, once."""
+
 
 @pytest.mark.parametrize(("kind", "name"), EVERY)
 def test_0_1_takes_up_what_this_release_leaves(kind: str, name: str, taken_up_by_0_1: dict[str, Any]) -> None:
@@ -91,7 +94,8 @@ def test_0_1_takes_up_what_this_release_leaves(kind: str, name: str, taken_up_by
         assert REFUSALS_OF_0_1[kind, name] in json.dumps(outcome)
         assert outcome.get("submits", 0) == 0
     else:
-        assert outcome == recorded.expected(kind, name, taken_up_by_0_1["left"][kind, name])
+        expected = recorded.expected(kind, name, taken_up_by_0_1["left"][kind, name])
+        assert outcome == {**expected, **OTHERWISE_BY_0_1.get((kind, name), {})}
 
 
 def test_0_1_has_all_values_of_a_database_that_this_release_leaves(taken_up_by_0_1: dict[str, Any]) -> None:
