@@ -8,8 +8,11 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 from airflow.sdk import Asset
+from sqlalchemy import create_engine
+from sqlalchemy.pool import StaticPool
 
 from airflow_resume import errors
 from airflow_resume.testing import TaskAttempt, World, task_context
@@ -27,6 +30,7 @@ class Source:
         self.rows: list[dict[str, Any]] = []
         self.saved: list[Any] = []
         self.token = 0
+        self.engine = create_engine("sqlite://", poolclass=StaticPool)
 
     def query(self, _text: str, _parameters: Any) -> list[dict[str, Any]]:
         return self.rows
@@ -43,6 +47,10 @@ class Source:
 
     def fetch_readings(self, since: str, until: str) -> list[dict[str, Any]]:
         assert since < until
+        return self.rows
+
+    def fetch_tickets(self, since: str) -> list[dict[str, Any]]:
+        assert since
         return self.rows
 
 
@@ -66,6 +74,9 @@ def page(source: Source) -> dict[str, Any]:
         "move_file": source.note,
         "read_feed": source.read_feed,
         "fetch_readings": source.fetch_readings,
+        "fetch_tickets": source.fetch_tickets,
+        "engine": source.engine,
+        "pd": pd,
     }
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -86,7 +97,7 @@ def run(page: dict[str, Any], function: str, asset: str, world: World | None = N
 
 
 def test_there_are_no_python_blocks_that_are_not_run() -> None:
-    assert PAGE.count("```python") == len(SNIPPETS) == 10
+    assert PAGE.count("```python") == len(SNIPPETS)
 
 
 def test_the_window(page: dict[str, Any], source: Source) -> None:
@@ -112,7 +123,8 @@ def test_ids(page: dict[str, Any], source: Source) -> None:
     world = World()
     source.rows = [{"id": 3}, {"id": 5}]
     attempt = run(page, "load_events", "events", world)
-    assert attempt.asset_stores[Asset("events")].values["resume.watermark.watermark"]["at"] == "5"  # type: ignore[index, call-overload]
+    mark: Any = attempt.asset_stores[Asset("events")].get("resume.watermark.watermark")
+    assert mark["at"] == "5"
     assert source.saved == source.rows
 
 
@@ -121,6 +133,46 @@ def test_what_was_seen(page: dict[str, Any], source: Source) -> None:
     attempt = run(page, "load_readings", "readings")
     mark: Any = attempt.asset_stores[Asset("readings")].get("resume.watermark.watermark")
     assert mark["at"] == (FIRST + timedelta(hours=1)).isoformat()
+
+
+def test_a_change_in_the_moment_of_the_mark(page: dict[str, Any], source: Source) -> None:
+    attempt = attempt_of("tickets")
+    for revision in (1, 1, 2):
+        source.rows = [{"id": 1, "updated_at": FIRST + timedelta(hours=1), "revision": revision}]
+        attempt = run_next(page, "load_tickets", attempt)
+    assert [row["revision"] for row in source.saved] == [1, 2]
+
+
+def test_nothing_was_seen(page: dict[str, Any], source: Source) -> None:
+    source.rows = [{"id": 1, "measured_at": FIRST + timedelta(hours=1)}]
+    second = run_next(page, "load_summary", attempt_of("readings"))
+    source.rows = []
+    run_next(page, "load_summary", second)
+    mark: Any = second.asset_stores[Asset("readings")].get("resume.watermark.watermark")
+    assert mark["at"] == (FIRST + timedelta(hours=1)).isoformat()
+    assert len(source.saved) == 1
+
+
+def test_frames(page: dict[str, Any], source: Source) -> None:
+    attempt, got = attempt_of("sales"), []
+    ids: list[int | None] = [1, 2, None]
+    more: dict[str, list[int]] = {"load_sales": [], "load_sales_in_parts": [4, 5]}
+    for function, new in more.items():
+        ids += new
+        frame = pd.DataFrame({"id": pd.array(ids, dtype="Int64")})
+        frame.to_sql("sales", source.engine, index=False, if_exists="replace")
+        attempt = run_next(page, function, attempt)
+        got.append([row["id"] for row in source.saved])
+        source.saved.clear()
+    assert got == [[1, 2], [4, 5]]
+
+
+def run_next(page: dict[str, Any], function: str, attempt: TaskAttempt) -> TaskAttempt:
+    """Let the attempt succeed; that of the next run."""
+    with attempt:
+        page[function].function()
+    attempt.succeed()
+    return attempt.next_run()
 
 
 def test_several_columns(page: dict[str, Any], source: Source) -> None:
