@@ -30,6 +30,8 @@ FrameT = TypeVar("FrameT", bound=FrameLike)
 
 def frame_of(data: object) -> Frame | None:
     """The frame, if it is one of a library known here."""
+    if isinstance(data, (dict, tuple, list)):  # as most rows are, and this is asked of many
+        return None
     for library, kinds, opener in _LIBRARIES:
         module = sys.modules.get(library)
         if module is not None and isinstance(data, tuple(getattr(module, kind, ()) for kind in kinds)):
