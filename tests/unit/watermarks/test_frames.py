@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 import sys
 from collections.abc import Callable
@@ -18,7 +19,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numbered import NUMBERS, a_try, load, numbers, stands
+from numbered import NUMBERS, Counter, a_try, load, numbers, stands
 from sqlalchemy import create_engine, text
 
 from airflow_resume import watermark
@@ -26,6 +27,7 @@ from airflow_resume.errors import (
     CursorColumnError,
     CursorTypeError,
     FutureRowError,
+    NothingReadError,
     NullCursorError,
     UnsortedRowsError,
     WatermarkError,
@@ -442,6 +444,18 @@ def test_each_rule_has_its_error(make: Any) -> None:
         times(nulls="skip").track(make(columns), "u", ordered=True)
     with pytest.raises(CursorTypeError, match="no offset"):
         times().track(make({"u": [datetime(2026, 1, 2)]}), "u")  # noqa: DTZ001
+
+
+@pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame, pa.table])
+def test_a_body_that_swallows_the_refusal_of_a_frame_commits_nothing(make: Any) -> None:
+    def body(window: Window[Any]) -> None:
+        with contextlib.suppress(NullCursorError):
+            window.track(make({"n": [3, None]}), "n")
+
+    attempt = a_try()
+    with pytest.raises(NothingReadError):
+        load(attempt, numbers(Counter(10)), body)
+    assert stands(attempt) == "0"
 
 
 @pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame, pa.table])

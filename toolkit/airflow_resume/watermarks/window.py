@@ -244,8 +244,10 @@ class Window(Generic[T]):
             self._has_read = True
             self._open_reads += 1
             return self._read_to_its_end(read)
-        found = tracker.framed(frame, key, self.tally, unique=unique, version=version, ordered=ordered)
         self._has_read = True
+        self._open_reads += 1  # and it stays so if the frame is refused
+        found = tracker.framed(frame, key, self.tally, unique=unique, version=version, ordered=ordered)
+        self._open_reads -= 1
         return found
 
     def _read_to_its_end(self, elements: Iterator[RowT]) -> Iterator[RowT]:
