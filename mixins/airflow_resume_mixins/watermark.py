@@ -6,6 +6,7 @@ from abc import abstractmethod
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow_resume.watermarks import Watermark, Window
+from airflow_resume.watermarks.decorate import finished
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -24,7 +25,8 @@ class WatermarkMixin:
     one mark. What `execute_window` returns is the operator's result; the mark moves when it has returned.
 
     Raises:
-        TypeError: when the operator is made, if it has no `watermark`.
+        TypeError: when the operator is made, if it has no `watermark`; when it has run, if `execute_window` returned
+            an iterator or a coroutine, as then its work is not done.
     """
 
     watermark: ClassVar[Watermark[Any]]
@@ -45,7 +47,7 @@ class WatermarkMixin:
     def execute(self, context: Context) -> Any:
         """Load the window, and move the mark when `execute_window` has returned."""
         with self.watermark.open(context) as window:
-            return self.execute_window(context, window)
+            return finished(self.execute_window(context, window), f"execute_window of {type(self).__name__}")
 
     @abstractmethod
     def execute_window(self, context: Context, window: Window[Any]) -> Any:

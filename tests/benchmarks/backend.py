@@ -135,7 +135,7 @@ def on_postgresql(url: str) -> Iterator[Bare]:
 
 @contextmanager
 def on_mysql(url: str) -> Iterator[Bare]:
-    import pymysql  # type: ignore[import-untyped]
+    import pymysql
 
     at = make_url(url)
     with closing(

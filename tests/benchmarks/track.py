@@ -6,8 +6,12 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime, timedelta, timezone
 from decimal import Decimal
+from functools import partial
 from typing import Any, TypeAlias
 
+import pandas as pd
+import polars as pl
+import pyarrow as pa
 from environments import DLT, Worker, worker
 from harness import Result, Scale, Work, compare, exhaust, extra_at_most, ratio_at_most
 
@@ -36,6 +40,7 @@ def measure(scale: Scale) -> Iterator[Result]:
         ("Decimal", Cursor.decimal(), Decimal, Decimal(count)),
     ):
         yield from beside(kind, cursor, rows_of(count, value_of), end=end, rounds=rounds, rivals={})
+    yield from frames(count, rounds)
 
 
 def beside(
@@ -73,6 +78,33 @@ def row_by_row(dlt: Worker, count: int, rounds: int) -> list[Result]:
     )
 
 
+def frames(count: int, rounds: int) -> list[Result]:
+    """A frame by its columns, beside its rows as dicts: times, with and without what tells rows of one moment apart."""
+    frame = pd.DataFrame(rows_of(count, instant))
+    of = {"pandas": frame, "polars": pl.from_pandas(frame), "Arrow": pa.Table.from_pandas(frame)}
+
+    def passed(rows: Any, **options: Any) -> None:
+        window = window_of(Cursor.datetime(), START, START + timedelta(days=1))
+        found = window.track(rows, "x", **options)
+        exhaust(found if isinstance(rows, list) else ())
+        assert window.tally.top == instant(count - 1)
+
+    by_dicts = 'to_dict("records"), then window.track'
+    works: dict[str, Work] = {f"window.track of {name}": partial(passed, data) for name, data in of.items()}
+    with_ids: dict[str, Work] = {
+        f"window.track of {name}, unique=": partial(passed, data, unique="y") for name, data in of.items()
+    }
+    return compare(
+        f"a row of a frame of {count:,}",
+        {**works, **with_ids, by_dicts: lambda: passed(frame.to_dict("records"))},
+        per=count,
+        unit="ns",
+        rounds=min(rounds, 3),
+        targets={by_dicts: FIVE_TIMES},
+        clock=time.process_time,
+    )
+
+
 def instant(number: int) -> datetime:
     return START + timedelta(microseconds=number)
 
@@ -91,8 +123,11 @@ def running_maximum(rows: Rows) -> Any:
 
 
 def tracked(rows: Rows, cursor: CursorType[Any], end: Any) -> Any:
-    start = rows[0]["x"]
-    record = WindowRecord(key="k", base_rev=0, epoch="e", claim=Claim(try_number=1, at=START))
-    window = Window[Any](cursor=cursor, start=start, end=end, at=start, record=record)
+    window = window_of(cursor, rows[0]["x"], end)
     exhaust(window.track(rows, "x"))
     return window.tally.top
+
+
+def window_of(cursor: CursorType[Any], start: Any, end: Any) -> Window[Any]:
+    record = WindowRecord(key="k", base_rev=0, epoch="e", claim=Claim(try_number=1, at=START))
+    return Window[Any](cursor=cursor, start=start, end=end, at=start, record=record)

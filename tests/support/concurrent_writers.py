@@ -143,7 +143,7 @@ class MariaDB(Place):
         return database_on_mysql()
 
     def connect(self) -> Any:
-        import pymysql  # type: ignore[import-untyped]
+        import pymysql
 
         url = make_url(self.url)
         connection = pymysql.connect(

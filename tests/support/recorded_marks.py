@@ -310,7 +310,12 @@ SCENARIOS: dict[str, MarkScenario] = {
         of_0_1=[["10", "20"], ["20", "30"]],
     ),
     "island": MarkScenario(leave_in=_leave_island, take_up_in=_close_gap, tells=[["10", "16"], ["20", "30"]]),
-    "ties": MarkScenario(leave_in=_leave_ties, take_up_in=_pass_over_ties, tells=[["new", "r6"]]),
+    "ties": MarkScenario(
+        leave_in=_leave_ties,
+        take_up_in=_pass_over_ties,
+        tells=[["new", "r6"]],
+        of_0_1=[["r1", "new", "r6"]],  # ties are longer now, so it reads their rows again, once
+    ),
     "history": MarkScenario(
         leave_in=_leave_history,
         take_up_in=_go_on_from_history,

@@ -11,8 +11,8 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import psycopg
-import psycopg2  # type: ignore[import-untyped]
-import pymysql  # type: ignore[import-untyped]
+import psycopg2
+import pymysql
 from airflow.providers.common.sql.hooks.sql import DbApiHook
 from sqlalchemy import URL, create_engine, make_url, text
 from sqlalchemy.engine import Connection

@@ -10,12 +10,15 @@ from typing import Any
 from unittest.mock import MagicMock
 from zoneinfo import ZoneInfo
 
+import pandas as pd
 import psycopg
-import psycopg2  # type: ignore[import-untyped]
+import psycopg2
 import pytest
 from airflow.sdk import Asset
 from source_tables import filled, libpq
 from sql_places import schema_on_postgresql
+from sqlalchemy import create_engine
+from sqlalchemy.pool import StaticPool
 
 from airflow_resume import errors
 from airflow_resume.testing import TaskAttempt, World, task_context
@@ -34,6 +37,7 @@ class Source:
         self.rows: list[dict[str, Any]] = []
         self.saved: list[Any] = []
         self.token = 0
+        self.engine = create_engine("sqlite://", poolclass=StaticPool)
 
     def connect(self) -> Any:
         """A connection as psycopg2's, to a source with the rows."""
@@ -62,6 +66,10 @@ class Source:
         assert since < until
         return self.rows
 
+    def fetch_tickets(self, since: str) -> list[dict[str, Any]]:
+        assert since
+        return self.rows
+
 
 @pytest.fixture
 def source() -> Source:
@@ -86,6 +94,9 @@ def page(source: Source) -> dict[str, Any]:
         "read_feed": source.read_feed,
         "min_active_rowversion": lambda: b"\0\0\0\0\0\0\7\xd2",
         "fetch_readings": source.fetch_readings,
+        "fetch_tickets": source.fetch_tickets,
+        "engine": source.engine,
+        "pd": pd,
     }
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -157,7 +168,8 @@ def test_ids(page: dict[str, Any], source: Source) -> None:
     world = World()
     source.rows = [{"id": 3}, {"id": 5}]
     attempt = run(page, "load_events", "events", world)
-    assert attempt.asset_stores[Asset("events")].values["resume.watermark.watermark"]["at"] == "5"  # type: ignore[index, call-overload]
+    mark: Any = attempt.asset_stores[Asset("events")].get("resume.watermark.watermark")
+    assert mark["at"] == "5"
     assert source.saved == source.rows
 
 
@@ -166,6 +178,46 @@ def test_what_was_seen(page: dict[str, Any], source: Source) -> None:
     attempt = run(page, "load_readings", "readings")
     mark: Any = attempt.asset_stores[Asset("readings")].get("resume.watermark.watermark")
     assert mark["at"] == (FIRST + timedelta(hours=1)).isoformat()
+
+
+def test_a_change_in_the_moment_of_the_mark(page: dict[str, Any], source: Source) -> None:
+    attempt = attempt_of("tickets")
+    for revision in (1, 1, 2):
+        source.rows = [{"id": 1, "updated_at": FIRST + timedelta(hours=1), "revision": revision}]
+        attempt = run_next(page, "load_tickets", attempt)
+    assert [row["revision"] for row in source.saved] == [1, 2]
+
+
+def test_nothing_was_seen(page: dict[str, Any], source: Source) -> None:
+    source.rows = [{"id": 1, "measured_at": FIRST + timedelta(hours=1)}]
+    second = run_next(page, "load_summary", attempt_of("readings"))
+    source.rows = []
+    run_next(page, "load_summary", second)
+    mark: Any = second.asset_stores[Asset("readings")].get("resume.watermark.watermark")
+    assert mark["at"] == (FIRST + timedelta(hours=1)).isoformat()
+    assert len(source.saved) == 1
+
+
+def test_frames(page: dict[str, Any], source: Source) -> None:
+    attempt, got = attempt_of("receipts"), []
+    ids: list[int | None] = [1, 2, None]
+    more: dict[str, list[int]] = {"load_receipts": [], "load_receipts_in_parts": [4, 5]}
+    for function, new in more.items():
+        ids += new
+        frame = pd.DataFrame({"id": pd.array(ids, dtype="Int64")})
+        frame.to_sql("receipts", source.engine, index=False, if_exists="replace")
+        attempt = run_next(page, function, attempt)
+        got.append([row["id"] for row in source.saved])
+        source.saved.clear()
+    assert got == [[1, 2], [4, 5]]
+
+
+def run_next(page: dict[str, Any], function: str, attempt: TaskAttempt) -> TaskAttempt:
+    """Let the attempt succeed; that of the next run."""
+    with attempt:
+        page[function].function()
+    attempt.succeed()
+    return attempt.next_run()
 
 
 def test_several_columns(page: dict[str, Any], source: Source) -> None:

@@ -275,8 +275,8 @@ def test_a_column_that_cannot_be_compared_with_the_cursor_is_refused_in_the_defi
 
 def test_for_a_keyset_one_is_told_for_each_column() -> None:
     cursor = Cursor.keyset(Cursor.datetime(), Cursor.int())
+    told = [SqlColumn("seconds", driver="sqlite3"), None]
     with pytest.warns(WatermarkWarning, match="no delay="):
-        told = [SqlColumn("seconds", driver="sqlite3"), None]
         mark = watermark(Asset("a"), initial=(NOON, 5), cursor=cursor, sql=told)
     text, parameters = mark.begin(task_context(assets=[Asset("a")]).context).sql(["u", "id"])
     assert text == "((u > ?) OR (u = ? AND id >= ?))"
@@ -359,7 +359,7 @@ def test_a_value_of_the_column_is_read_as_the_cursor_has_it(told: SqlColumn, val
 def test_what_is_no_time_is_for_the_cursor_to_refuse() -> None:
     window = window_of(sql=SqlColumn("seconds"))
     with pytest.raises(CursorTypeError):
-        list(window.track([{"u": float("nan")}], "u"))
+        list(window.track([{"u": float("inf")}], "u"))
 
 
 def test_track_reads_rows_as_the_column_has_them() -> None:

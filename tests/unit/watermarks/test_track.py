@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
+import dataclasses
+import logging
 import sqlite3
 from collections import namedtuple
 from contextlib import closing
-from datetime import datetime, timedelta, timezone
+from datetime import date, datetime, timedelta, timezone
 from decimal import Decimal
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numbered import MARK, NUMBERS, Counter, a_try, load, marks, numbers, rows, stands, track
+from pyarrow import dataset
 
 from airflow_resume import watermark
 from airflow_resume.errors import (
     CursorColumnError,
     CursorTypeError,
     FutureRowError,
+    NothingReadError,
     NullCursorError,
     UnsortedRowsError,
 )
@@ -31,6 +39,13 @@ from airflow_resume.watermarks.track import Tally, Tracker
 Pair = namedtuple("Pair", ["n", "m"])  # noqa: PYI024
 
 
+@dataclasses.dataclass(slots=True)
+class Slotted:
+    """A row without a `__dict__`."""
+
+    m: int
+
+
 def window_of(**options: Any) -> Window[Any]:
     return numbers(Counter(10), **options).begin(a_try().context)
 
@@ -38,11 +53,71 @@ def window_of(**options: Any) -> Window[Any]:
 # --- rows of any kind -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("row", [{"n": 3}, SimpleNamespace(n=3), Pair(3, 4)])
-def test_a_column_is_found_in_a_dict_an_object_and_a_named_tuple(row: Any) -> None:
+@pytest.mark.parametrize(
+    ("row", "key"),
+    [
+        ({"n": 3}, "n"),
+        (SimpleNamespace(n=3), "n"),
+        (Pair(3, 4), "n"),
+        (Slotted(3), "m"),
+        ((8, 3), 1),
+        ([8, 3], -1),
+        ({1: 3}, 1),
+        (np.array([(3,)], dtype=[("n", "i8")])[0], "n"),
+        ({"a": {"b": 3}}, "a.b"),
+        ({"a": {"b": {"c": 3}}}, "a.b.c"),
+        ({"a": SimpleNamespace(b=3)}, "a.b"),
+        (SimpleNamespace(a={"b": 3}), "a.b"),
+        ({"a.b": 3, "a": {"b": 4}}, "a.b"),
+        ({"n": 3}, lambda row: row["n"]),
+    ],
+)
+@pytest.mark.parametrize("options", [{}, {"ordered": True}])
+def test_a_value_is_found_in_rows_of_every_kind(row: Any, key: Any, options: Any) -> None:
     window = window_of()
-    assert list(window.track([row], "n")) == [row]
+    assert list(window.track([row], key, **options)) == [row]
     assert window.summary()["max"] == "3"
+
+
+def test_what_is_nowhere_in_a_row_without_the_outer_part_has_no_value() -> None:
+    window = window_of(nulls="skip")
+    assert list(window.track([{"a": None}, {"a": {"b": None}}], "a.b")) == []
+    assert window.tally.nulls == 2
+    with pytest.raises(CursorColumnError, match="it has a"):
+        list(window.track([{"a": {}}], "a.b"))
+
+
+def test_several_columns_are_a_keyset() -> None:
+    mark = watermark(NUMBERS, initial=(0, 0), cursor=Cursor.keyset(Cursor.int(), Cursor.int()))
+    window = mark.begin(a_try().context)
+    assert len(list(window.track([{"n": 3, "m": 4}, {"n": 3, "m": 2}], ["n", "m"]))) == 2
+    assert window.summary()["max"] == ["3", "4"]
+
+
+class Cursors:
+    """An iterator of a database that is read with `await`."""
+
+    def __aiter__(self) -> Any:
+        raise NotImplementedError
+
+
+@pytest.mark.parametrize(
+    ("given", "remedy"),
+    [
+        (None, "Give a list or an iterator of rows"),
+        (3, "Give a list or an iterator of rows"),
+        (Cursors(), "row async for row in rows"),
+        (pl.LazyFrame({"n": [1]}), r"rows\.collect\(\)"),
+        (type("DataFrame", (), {"__iter__": None})(), r"rows\.to_pandas\(\)"),
+        (dataset.dataset(pa.table({"n": [1]})), r"rows\.to_batches\(\)"),
+    ],
+)
+def test_what_has_no_rows_is_refused_with_what_to_hand_over(given: Any, remedy: str) -> None:
+    window = window_of()
+    with pytest.raises(TypeError, match=rf"cannot go through the rows of .*\n.*{remedy}"):
+        window.track(given, "n")
+    with pytest.raises(NothingReadError):
+        numbers().begin(a_try().context).check_read()
 
 
 def test_a_row_of_sqlite_and_a_function_of_the_row() -> None:
@@ -56,15 +131,28 @@ def test_a_row_of_sqlite_and_a_function_of_the_row() -> None:
             list(window.track(database.execute("SELECT 3 AS n"), "m"))
 
 
-@pytest.mark.parametrize("row", [{"m": 3}, SimpleNamespace(m=3), Pair(3, 4), (3,), 3])
+@pytest.mark.parametrize(
+    ("row", "remedy"),
+    [
+        ({"m": 3}, "it has m.\nSelect the column"),
+        (SimpleNamespace(m=3), "it has m.\nSelect the column"),
+        (Slotted(3), "it has m.\nSelect the column"),
+        (Pair(3, 4), "it has n, m.\nSelect the column"),
+        (np.array([(3,)], dtype=[("m", "i8")])[0], "it has m.\nSelect the column"),
+        (3, "it has no columns.\nSelect the column"),
+        ((3,), r"give the position instead, such as track\(rows, 0\), or a function"),
+        ([3], r"give the position instead, such as track\(rows, 0\), or a function"),
+        ((0, pd.Series({"x": 3})), r"the pairs of iterrows\(\): hand over the DataFrame"),
+    ],
+)
 @pytest.mark.parametrize("options", [{}, {"ordered": True}, {"unique": "id"}])
-def test_a_missing_column_names_those_there_are(row: Any, options: Any) -> None:
-    with pytest.raises(CursorColumnError, match="Select the column") as raised:
+def test_a_missing_column_names_those_there_are(row: Any, remedy: str, options: Any) -> None:
+    with pytest.raises(CursorColumnError, match=remedy) as raised:
         list(window_of().track([row], "x", **options))
     assert isinstance(raised.value, AirflowFailException)
 
 
-@pytest.mark.parametrize("value", [0.5, True, "x", datetime(2026, 1, 1, tzinfo=timezone.utc), float("nan")])
+@pytest.mark.parametrize("value", [0.5, True, "x", datetime(2026, 1, 1, tzinfo=timezone.utc)])
 def test_a_value_of_another_type_is_refused_and_the_mark_stays(value: Any) -> None:
     first = a_try()
     with pytest.raises(CursorTypeError, match="the cursor value of a row"):
@@ -78,10 +166,11 @@ def test_a_time_without_a_zone_is_refused() -> None:
         list(mark.begin(a_try().context).track([{"at": datetime(2026, 1, 2)}], "at"))  # noqa: DTZ001
 
 
-def test_a_number_that_is_none_is_refused() -> None:
+@pytest.mark.parametrize("value", ["Infinity", "-Infinity"])
+def test_a_number_without_end_is_refused(value: str) -> None:
     mark = watermark(NUMBERS, initial=Decimal(0))
     with pytest.raises(CursorTypeError, match="not a number"):
-        list(mark.begin(a_try().context).track([{"n": Decimal("NaN")}], "n"))
+        list(mark.begin(a_try().context).track([{"n": Decimal(value)}], "n"))
 
 
 def test_text_of_the_source_is_read_as_the_cursor_reads_it() -> None:
@@ -91,6 +180,100 @@ def test_text_of_the_source_is_read_as_the_cursor_reads_it() -> None:
 
 
 # --- nulls and the future -------------------------------------------------------------------------------------
+
+MISSING = [
+    None,
+    float("nan"),
+    Decimal("NaN"),
+    Decimal("sNaN"),
+    np.float32("nan"),
+    np.datetime64("NaT"),
+    np.ma.masked,
+    pd.NaT,
+    pd.NA,
+    pa.scalar(None),
+    pa.scalar(None, pa.int64()),
+    pa.scalar(float("nan")),
+]
+
+
+@pytest.mark.parametrize("value", MISSING, ids=repr)
+@pytest.mark.parametrize("nulls", ["raise", None, "skip", "keep"])
+@pytest.mark.parametrize("options", [{}, {"unique": "id"}, {"ordered": True}])
+def test_whatever_says_that_there_is_no_value_is_one_that_is_missing(value: Any, nulls: Any, options: Any) -> None:
+    tracker = Tracker(cursor=Cursor.int(), at=0, start=0, end=10, nulls=nulls, future="exclude")
+    tally = Tally()
+    if nulls in {"raise", None}:
+        with pytest.raises(NullCursorError):
+            list(tracker.tracked(rows(3, value), "n", tally, **options))
+        return
+    delivered = list(tracker.tracked(rows(3, value), "n", tally, **options))
+    assert len(delivered) == tally.rows == (2 if nulls == "keep" else 1)
+    assert (tally.nulls, tally.top) == (1, 3)
+
+
+WHOLE = [np.int64(3), np.uint8(3), pa.scalar(3), pa.scalar(3, pa.uint64())]
+
+
+@pytest.mark.parametrize("value", WHOLE, ids=repr)
+def test_a_number_of_a_library_is_the_number(value: Any) -> None:
+    window = window_of()
+    assert len(track(value, value)(window)) == 2
+    assert (window.tally.top, type(window.tally.top)) == (3, int)
+
+
+MOMENT = datetime(1960, 1, 1, 0, 0, 0, 2, tzinfo=timezone.utc)
+NANOSECONDS = (MOMENT - datetime(1970, 1, 1, tzinfo=timezone.utc)) // timedelta(microseconds=1) * 1000 + 999
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        pd.Timestamp(NANOSECONDS, tz="UTC"),
+        pd.Timestamp(NANOSECONDS, tz="Europe/Berlin"),
+        pa.scalar(NANOSECONDS, pa.timestamp("ns", "UTC")),
+        pa.scalar(MOMENT),
+        pd.Timestamp(NANOSECONDS, tz="UTC").isoformat(),
+    ],
+    ids=repr,
+)
+def test_a_time_of_a_library_is_cut_to_microseconds_and_never_rounded_up(value: Any) -> None:
+    mark = watermark(NUMBERS, initial="1950-01-01T00:00:00Z", advance="observed", delay=timedelta(0))
+    window = mark.begin(a_try().context)
+    assert len(list(window.track([{"n": value}], "n"))) == 1
+    assert window.tally.top == MOMENT
+
+
+@pytest.mark.parametrize(
+    "value", [np.datetime64(NANOSECONDS, "ns"), pa.scalar(NANOSECONDS, pa.timestamp("ns")), pd.Timestamp(NANOSECONDS)]
+)
+def test_a_time_of_a_library_without_a_zone_is_one_without_a_zone(value: Any) -> None:
+    naive = MOMENT.replace(tzinfo=None)
+    mark = watermark(
+        NUMBERS,
+        initial=naive,
+        cursor=Cursor.datetime(tz=None),
+        advance="observed",
+        now=lambda: datetime(2100, 1, 1),  # noqa: DTZ001
+        delay=timedelta(0),
+    )
+    window = mark.begin(a_try().context)
+    assert len(list(window.track([{"n": value}], "n"))) == 1
+    assert window.tally.top == naive
+    aware = watermark(NUMBERS, initial="1950-01-01T00:00:00Z", advance="observed", delay=timedelta(0)).begin(
+        a_try().context
+    )
+    with pytest.raises(CursorTypeError, match="no offset"):
+        list(aware.track([{"n": value}], "n"))
+
+
+@pytest.mark.parametrize(
+    "value", [np.datetime64("2026-01-02"), np.datetime64("2026-01-02", "D"), pa.scalar(date(2026, 1, 2))]
+)
+def test_a_day_of_a_library_is_a_day(value: Any) -> None:
+    window = watermark(NUMBERS, initial="2026-01-01", advance="observed", delay=timedelta(0)).begin(a_try().context)
+    list(window.track([{"n": value}], "n"))
+    assert window.summary()["max"] == "2026-01-02"
 
 
 def test_a_row_without_a_value_is_refused_by_default_with_what_to_do() -> None:
@@ -145,6 +328,11 @@ def test_rows_of_the_future_are_loaded_when_it_has_come() -> None:
     assert window.tally.rows == 1
 
 
+def test_in_a_window_that_ends_before_the_mark_a_row_at_the_mark_is_of_the_future() -> None:
+    tracker = Tracker(cursor=Cursor.int(), at=10, start=2, end=6, nulls="raise", future="exclude")
+    assert [row["n"] for row in tracker.tracked(rows(2, 10, 5, 6), "n", Tally())] == [2, 5]
+
+
 def test_rows_before_the_mark_are_late_and_do_not_move_it_back() -> None:
     first = a_try()
     load(first, numbers(lookback=5), track(9))
@@ -174,8 +362,8 @@ def tied(*names: str, n: int = 5) -> list[dict[str, Any]]:
     return [{"n": n, "id": name} for name in names]
 
 
-def delivers(attempt: Any, mark: Any, given: list[dict[str, Any]], unique: Any = "id") -> list[str]:
-    got: list[str] = []
+def delivers(attempt: Any, mark: Any, given: list[dict[str, Any]], unique: Any = "id") -> list[Any]:
+    got: list[Any] = []
     load(attempt, mark, lambda window: got.extend(row["id"] for row in window.track(given, "n", unique=unique)))
     return got
 
@@ -255,6 +443,145 @@ def test_ties_at_what_failed_are_none(say: str) -> None:
     load(attempt, mark, lambda window: [list(window.track(tied("a", "b"), "n", unique="id")), getattr(window, say)(5)])
     assert stands(attempt) == "5"
     assert delivers(attempt.next_run(), mark, tied("a", "b")) == ["a", "b"]
+
+
+def test_what_loaded_rows_are_known_by_is_longer_than_in_0_1_whose_ties_still_hold() -> None:
+    attempt, mark = a_try(), numbers()
+    delivers(attempt, mark, tied("a", "b"))
+    ties = marks(attempt)[MARK]["ties"]
+    assert [len(tie) for tie in ties] == [12, 12]
+    marks(attempt)[MARK]["ties"] = [tie[:8] for tie in ties]
+    assert delivers(attempt.next_run(), mark, tied("a", "b", "c")) == ["c"]
+
+
+@pytest.mark.parametrize("other", ["1", Decimal(1), 1.0, True, b"1", (1,)])
+def test_an_id_of_another_type_is_another_id_so_its_row_is_never_passed_over(other: Any) -> None:
+    attempt, mark = a_try(), numbers()
+    assert delivers(attempt, mark, [{"n": 5, "id": 1}]) == [1]
+    assert delivers(attempt.next_run(), mark, [{"n": 5, "id": 1}, {"n": 5, "id": other}]) == [other]
+
+
+@pytest.mark.parametrize("same", [np.int64(1), np.uint8(1), pa.scalar(1)])
+def test_an_id_of_a_library_is_the_id(same: Any) -> None:
+    attempt, mark = a_try(), numbers()
+    assert delivers(attempt, mark, [{"n": 5, "id": 1}]) == [1]
+    assert delivers(attempt.next_run(), mark, [{"n": 5, "id": same}]) == []
+
+
+@pytest.mark.parametrize("unit", ["us", "ns"])
+def test_ids_that_differ_in_nanoseconds_are_two(unit: str) -> None:
+    attempt, mark = a_try(), numbers()
+    ids = [np.datetime64(1_001, "ns"), np.datetime64(1_002, "ns")] if unit == "ns" else [1_001, 1_002]
+    assert delivers(attempt, mark, [{"n": 5, "id": ids[0]}]) == ids[:1]
+    assert delivers(attempt.next_run(), mark, [{"n": 5, "id": id_} for id_ in ids]) == ids[1:]
+
+
+@pytest.mark.parametrize("missing", [None, pd.NaT, float("nan"), (None, None)])
+def test_rows_without_an_id_cannot_be_told_apart_and_are_loaded_again(missing: Any) -> None:
+    attempt, mark = a_try(), numbers()
+    assert len(delivers(attempt, mark, [{"n": 5, "id": missing}])) == 1
+    assert len(delivers(attempt.next_run(), mark, [{"n": 5, "id": missing}, {"n": 5, "id": missing}])) == 2
+
+
+def versions(*given: tuple[str, Any], n: int = 5) -> list[dict[str, Any]]:
+    return [{"n": n, "id": name, "v": version} for name, version in given]
+
+
+def by_rows(window: Window[Any], given_rows: list[dict[str, Any]], **options: Any) -> list[tuple[str, Any]]:
+    return [(row["id"], row["v"]) for row in window.track(given_rows, "n", **options)]
+
+
+def by_frame(window: Window[Any], given_rows: list[dict[str, Any]], **options: Any) -> list[tuple[str, Any]]:
+    frame: Any = pl.DataFrame(given_rows)
+    return [(row["id"], row["v"]) for row in window.track(frame, "n", **options).iter_rows(named=True)]
+
+
+@pytest.mark.parametrize(
+    ("way", "unique", "version"),
+    [
+        (by_rows, "id", "v"),
+        (by_rows, ["id", "n"], ["v"]),
+        (by_rows, lambda row: row["id"], lambda row: row["v"]),
+        (by_frame, "id", "v"),
+        (by_frame, ["id", "n"], ["v"]),
+    ],
+)
+def test_a_row_that_was_changed_at_the_moment_of_the_mark_is_loaded_again(way: Any, unique: Any, version: Any) -> None:
+    attempt, mark, got = a_try(), numbers(), []
+    for now_there in (
+        versions(("a", 1), ("b", 1)),
+        versions(("a", 2), ("b", 1)),
+        versions(("a", 2), ("b", 1)),
+        versions(("a", 2), ("b", None)),
+        versions(("a", 2), ("b", None)),
+    ):
+        with mark.open(attempt.context) as window:
+            got.append(way(window, now_there, unique=unique, version=version))
+        attempt.succeed()
+        attempt = attempt.next_run()
+    assert got == [[("a", 1), ("b", 1)], [("a", 2)], [], [("b", None)], []]
+
+
+def test_without_a_version_such_a_change_is_passed_over() -> None:
+    attempt, mark = a_try(), numbers()
+    assert delivers(attempt, mark, versions(("a", 1))) == ["a"]
+    assert delivers(attempt.next_run(), mark, versions(("a", 2))) == []
+
+
+def test_a_version_of_what_is_unique_by_itself() -> None:
+    attempt, mark, got = a_try(), numbers(), []
+    for version in (1, 1, 2):
+        with mark.open(attempt.context) as window:
+            got.append(len(list(window.track(versions(("a", version)), "n", unique=True, version="v"))))
+        attempt.succeed()
+        attempt = attempt.next_run()
+    assert got == [1, 0, 1]
+
+
+def test_a_version_of_nothing_is_refused_at_once() -> None:
+    with pytest.raises(ValueError, match="Give unique= too"):
+        window_of().track(rows(1), "n", version="id")
+
+
+def test_too_many_ties_are_said_once(caplog: pytest.LogCaptureFixture) -> None:
+    attempt, mark = a_try(), numbers()
+    many = tied(*(f"r{number}" for number in range(MAX_TIES + 1)))
+    with caplog.at_level(logging.WARNING, "airflow_resume.watermarks"):
+        for _ in range(3):
+            delivers(attempt, mark, many)
+            attempt = attempt.next_run()
+    said = [record.getMessage() for record in caplog.records if "too many to tell apart" in record.getMessage()]
+    assert len(said) == 1
+    assert said[0].startswith(f"More than {MAX_TIES} rows have the cursor value 5, where the mark will stand.")
+    assert "\nUse a finer time, or a second column" in said[0]
+
+
+def test_too_many_ties_that_come_run_by_run_are_said_when_they_are_too_many(caplog: pytest.LogCaptureFixture) -> None:
+    attempt, mark = a_try(), numbers()
+    many = [f"r{number}" for number in range(MAX_TIES + 5)]
+    with caplog.at_level(logging.WARNING, "airflow_resume.watermarks"):
+        delivers(attempt, mark, tied(*many[:MAX_TIES]))
+        assert caplog.records == []
+        second = attempt.next_run()
+        assert delivers(second, mark, tied(*many)) == many[MAX_TIES:]
+        assert len(caplog.records) == 1
+        assert delivers(second.next_run(), mark, tied(*many)) == many
+        assert len(caplog.records) == 1
+
+
+def test_many_ties_at_a_value_that_the_mark_passes_are_no_trouble(caplog: pytest.LogCaptureFixture) -> None:
+    attempt, mark = a_try(), numbers()
+    with caplog.at_level(logging.WARNING, "airflow_resume.watermarks"):
+        delivers(attempt, mark, [*tied(*map(str, range(MAX_TIES + 1))), *tied("last", n=6)])
+    assert caplog.records == []
+    assert delivers(attempt.next_run(), mark, tied("last", "new", n=6)) == ["new"]
+
+
+def test_no_more_ties_are_held_than_tell_that_they_are_too_many() -> None:
+    window = numbers().begin(a_try().context)
+    list(window.track(tied(*map(str, range(50 * MAX_TIES))), "n", unique="id"))
+    assert window.tally.ties is not None
+    assert len(window.tally.ties) == MAX_TIES + 1
 
 
 def test_a_unique_column_that_is_missing_is_an_error() -> None:

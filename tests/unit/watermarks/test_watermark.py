@@ -346,24 +346,8 @@ def test_a_mapped_task_is_refused_before_its_instances_skip_each_others_rows() -
         raise AssertionError
 
 
-def lazily(window: Window) -> Any:
-    return (window for _ in range(1))
-
-
 async def later(window: Window) -> Window:
     return window
-
-
-def wrapped_coroutine(window: Window) -> Any:
-    return later(window)
-
-
-@pytest.mark.parametrize("function", [lazily, wrapped_coroutine])
-def test_a_body_that_returns_its_work_undone_commits_nothing(function: Any, recwarn: pytest.WarningsRecorder) -> None:
-    with a_try() as attempt, pytest.raises(TypeError, match="its work is not done"):
-        orders(Clock(5))(function)()
-    assert marks(attempt)[MARK]["at"] == at(0).isoformat()
-    recwarn.clear()  # the coroutine that nobody awaited
 
 
 def test_a_pendulum_clock_is_a_clock() -> None:

@@ -14,6 +14,8 @@ from airflow_resume.watermarks.cursor_type import CursorType, Span, refusal
 
 MAX_DIGITS = 4_000
 """Python itself reads and writes no integer of more than 4300 digits."""
+SURELY_SHORT_BITS = 3 * MAX_DIGITS
+"""A number of fewer bits has no more digits than that, and there is no need to count them."""
 
 _INT = re.compile(r"[+-]?[0-9]+")
 _DECIMAL = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)")
@@ -50,6 +52,8 @@ class IntCursor(CursorType[int]):
             CursorTypeError: neither a whole number nor text of its digits. A Decimal is one where it is whole, as a
                 NUMERIC column gives it. A float is refused, for it is not exact above 2**53, and so is a bool.
         """
+        if type(value) is int and value.bit_length() < SURELY_SHORT_BITS:
+            return value
         if isinstance(value, str) and _INT.fullmatch(value.strip()):
             return _checked_int(value.strip(), value, what)
         if isinstance(value, SupportsIndex) and not isinstance(value, bool):

@@ -5,7 +5,8 @@ from __future__ import annotations
 import functools
 import inspect
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from concurrent.futures import Future
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from typing import Any, cast
 
@@ -43,29 +44,54 @@ def with_window(function: Callable[..., Any], sync_open: OpenWindow, async_open:
         arguments = named(args, kwargs)
         with sync_open(arguments) as window:
             call = bound(window, arguments)
-            return _finished(function(*call.args, **call.kwargs), function)
+            return finished(function(*call.args, **call.kwargs), _name(function))
 
     @functools.wraps(function)
     async def async_load(*args: Any, **kwargs: Any) -> Any:
         arguments = named(args, kwargs)
         async with async_open(arguments) as window:
             call = bound(window, arguments)
-            return _finished(await function(*call.args, **call.kwargs), function)
+            return finished(await function(*call.args, **call.kwargs), _name(function))
 
     wrapper: Any = async_load if inspect.iscoroutinefunction(function) else load
     wrapper.__signature__ = visible
     return cast("Callable[..., Any]", wrapper)
 
 
-def _finished(result: Any, function: Callable[..., Any]) -> Any:
-    """Refuse a result that still has the work to do: committing the window now would skip its rows."""
-    if inspect.isawaitable(result) or inspect.isgenerator(result) or inspect.isasyncgen(result):
-        raise TypeError(
-            f"{_name(function)} returned a {type(result).__name__}, so its work is not done, and the window was not"
-            " committed.\n"
-            f"Return what it gives: a list of it, or `await` it in an async function."
-        )
+def finished(result: Any, name: str) -> Any:
+    """Refuse a result that still has the work to do: committing the window now would skip its rows.
+
+    Args:
+        result: of the body; of a tuple or a dict each part is looked at as well.
+        name: of the body.
+
+    Raises:
+        TypeError: it is an iterator, such as a `map` or the rows of `window.track`, something to be awaited, a database
+            cursor that has rows to give, or a plan such as a LazyFrame.
+    """
+    parts = result if isinstance(result, tuple) else result.values() if isinstance(result, dict) else ()
+    for part in (result, *parts):
+        if _is_unfinished(part):
+            raise TypeError(
+                f"{name} returned a {type(part).__name__}, so its work is not done, and the window was not"
+                " committed.\n"
+                f"Return what it gives: a list of it, or `await` it in an async function; or nothing, if all is loaded."
+            )
     return result
+
+
+def _is_unfinished(result: Any) -> bool:
+    if isinstance(result, Future):
+        return not result.done()
+    if _is_cursor(result):
+        return getattr(result, "description", None) is not None or getattr(result, "returns_rows", False) is True
+    is_lazy = isinstance(result, (Awaitable, Iterator, AsyncIterator))
+    return is_lazy or type(result).__name__ == "LazyFrame"
+
+
+def _is_cursor(result: Any) -> bool:
+    """Whether it is of a database, as PEP 249 or SQLAlchemy has them: one that gives no rows has done its work."""
+    return hasattr(result, "fetchmany") and (hasattr(result, "description") or hasattr(result, "returns_rows"))
 
 
 def _name(function: Callable[..., Any]) -> str:

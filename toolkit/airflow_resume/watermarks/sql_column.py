@@ -370,6 +370,7 @@ def reading(cursor: CursorType[Any], columns: Sequence[SqlColumn]) -> CursorType
         return cursor.parse(value, what=what)
 
     object.__setattr__(reader, "parse", parse)  # a frozen dataclass, of which this is a copy
+    object.__setattr__(reader, "plain", object)  # no value is taken as it is
     return cast("CursorType[Any]", reader)
 
 

@@ -25,16 +25,15 @@ def told_of(window: Window[T], record: WindowRecord, cursor: CursorType[T]) -> T
     """What the event of this run tells of: what was loaded, and not what the window was to load; None: nothing."""
     if window.is_sample:
         return None
-    end, ties = window.loaded_to(), None
+    end = window.loaded_to()
     if end is not None:
-        to, ties = cursor.dump(end), window.ties_at(end)
+        to, is_upto = cursor.dump(end), window.includes(end)
     elif record.told_from is not None:  # nothing was seen but what an earlier run does not tell of
-        to, ties = record.start if record.at is None else record.at, record.ties
+        to, is_upto = record.start if record.at is None else record.at, THE_ONE in (record.ties or ())
     else:
         return None
     start = record.start if record.told_from is None else record.told_from
     is_after = window.begins_after_start if record.told_from is None else record.told_after
-    is_upto = THE_ONE in (ties or ())
     if start == to and (is_after or not is_upto):
         return None
     return ToldWindow(

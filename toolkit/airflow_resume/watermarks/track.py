@@ -7,111 +7,93 @@ needs nothing from one that does. What it found is put together when the rows ar
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias, TypeVar
+from dataclasses import dataclass
+from typing import Any
 
-from airflow_resume import values
-from airflow_resume.errors import (
-    CursorColumnError,
-    FutureRowError,
-    NullCursorError,
-    UnsortedRowsError,
-)
-from airflow_resume.watermarks.commit import MAX_TIES
-from airflow_resume.watermarks.cursor import CursorType
+from airflow_resume.watermarks.columns import Frame
+from airflow_resume.watermarks.frame_watch import watched
+from airflow_resume.watermarks.frames import frame_of
+from airflow_resume.watermarks.rows import THE_ONE, Key, RowT, Unique, reader, tie_reader
+from airflow_resume.watermarks.rules import Future, Nulls, Order, Rules
+from airflow_resume.watermarks.tally import Tally, kept_ties, warn_of_ties
 
-RowT = TypeVar("RowT")
+__all__ = ["THE_ONE", "Future", "Key", "Nulls", "Tally", "Tracker", "Unique", "check_rows", "kept_ties", "warn_of_ties"]
 
-Nulls = Literal["raise", "skip", "keep"]
-Future = Literal["exclude", "clamp", "fail"]
-
-Unique: TypeAlias = "str | Callable[[RowT], Any] | Literal[True] | None"
-
-TIE_DIGITS = 8
-THE_ONE = "="
-"""The tie of a row whose cursor value is unique by itself."""
+_LEFT_OUT = object()
 
 
-@dataclass(kw_only=True)
-class Tally:
-    """What went through a window.
+def check_rows(rows: object) -> None:
+    """See that these can be gone through row by row.
 
-    Args:
-        rows: delivered to the body. `late`: those of them that lie before the mark, as a lookback reads them again.
-        nulls: without a cursor value. `future`: at or behind the window's end. `known`: loaded before, so passed over.
-        top: the greatest value of a row that counts.
-        ties: which rows had it, where they can be told apart.
+    Raises:
+        TypeError: they cannot; with what to hand over instead.
     """
-
-    rows: int = 0
-    late: int = 0
-    nulls: int = 0
-    future: int = 0
-    known: int = 0
-    top: Any = None
-    ties: set[str] | None = None
-
-    def add(self, other: Tally) -> None:
-        """What went through a slice."""
-        self.rows += other.rows
-        self.late += other.late
-        self.nulls += other.nulls
-        self.future += other.future
-        self.known += other.known
-        if other.top is not None:
-            self.see(other.top, other.ties)
-
-    def see(self, value: Any, ties: set[str] | None = None) -> None:
-        """A value was loaded."""
-        if self.top is None or value > self.top:
-            self.top, self.ties = value, ties
-        elif value == self.top:
-            self.ties = self.ties | ties if self.ties is not None and ties is not None else None
+    name = type(rows).__name__
+    if name == "LazyFrame":
+        remedy = "It has no rows yet: give rows.collect()."
+    elif name == "DataFrame":
+        remedy = "Give one of pandas or polars, or a Table of Arrow, such as rows.to_pandas(), or the rows one by one."
+    elif hasattr(rows, "__iter__") or hasattr(rows, "__getitem__"):
+        return
+    elif hasattr(rows, "__aiter__"):
+        remedy = "Read the rows first: [row async for row in rows]."
+    elif hasattr(rows, "to_batches"):
+        remedy = "Give its batches: rows.to_batches()."
+    elif hasattr(rows, "__arrow_c_stream__"):
+        remedy = "Make a Table of it: pyarrow.table(rows)."
+    else:
+        remedy = "Give a list or an iterator of rows, or a DataFrame."
+    raise TypeError(f"window.track() cannot go through the rows of a {type(rows).__module__}.{name}.\n{remedy}")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Tracker:
-    """How rows are watched.
-
-    Args:
-        cursor: of the watermark. `at`, `start`, `end`: of the window.
-        known: rows at `at` that are loaded already, by a hash of what makes each unlike the others.
-    """
-
-    cursor: CursorType[Any]
-    at: Any
-    start: Any
-    end: Any
-    nulls: Nulls
-    future: Future
-    known: frozenset[str] = field(default_factory=frozenset)
+class Tracker(Rules):
+    """How rows are watched, one by one or frame by frame."""
 
     def tracked(
         self,
         rows: Iterable[RowT],
-        key: str | Callable[[RowT], Any],
+        key: Key[RowT],
         tally: Tally,
         *,
         unique: Unique[RowT] = None,
+        version: Key[RowT] | None = None,
         ordered: bool = False,
     ) -> Iterator[RowT]:
-        """The rows, each watched as it passes.
+        """The rows, or the frames, each watched as it passes.
 
         Raises:
             CursorColumnError, CursorTypeError, NullCursorError, FutureRowError, UnsortedRowsError: at the row.
+            ValueError: a version without unique.
         """
         # No generator itself: each that stands between the rows and the body costs as much as all it does for a row.
-        if unique is None and not ordered and isinstance(key, str):
+        is_simple = unique is None and version is None and not ordered
+        # Where the mark is at the window's end or behind it, as in a backfill, a value at the mark is in the future.
+        if is_simple and isinstance(key, (str, int)) and (self.end is None or self.at < self.end):
             return self._fast(rows, key, tally)
-        return self._careful(rows, key, tally, unique=unique, ordered=ordered)
+        tie_reader(unique, version)  # at the call, not at the first row
+        return self._careful(rows, key, tally, unique=unique, version=version, ordered=ordered)
 
-    def _fast(self, rows: Iterable[RowT], key: str, tally: Tally) -> Iterator[RowT]:
+    def framed(
+        self, frame: Frame, key: Any, tally: Tally, *, unique: Any = None, version: Any = None, ordered: bool = False
+    ) -> Any:
+        """The library's frame with the rows that the body gets, watched.
+
+        Raises:
+            CursorColumnError, CursorTypeError, NullCursorError, FutureRowError, UnsortedRowsError: as for rows.
+            TypeError: a function of a row is given. ValueError: a version without unique.
+        """
+        order = Order() if ordered else None
+        return watched(self, frame, key, tally, unique=unique, version=version, order=order)
+
+    def _fast(self, rows: Iterable[RowT], key: str | int, tally: Tally) -> Iterator[RowT]:
         """Rows whose value has the cursor's own type and lies in the window cost two comparisons.
 
         Times of one zone are compared by the clock on its walls, so in the hour that a zone has twice the greatest
         value may be found too low: its rows are read again then, and none is skipped.
         """
         kind, at, end = self.cursor.plain, self.at, self.end
+        key_of: Any = reader(key)
         top, count = at, 0
         try:
             for row in rows:
@@ -125,129 +107,46 @@ class Tracker:
                             top = value
                     else:
                         is_plain = value >= at
-                except (TypeError, LookupError, ArithmeticError):
+                except (TypeError, ValueError, LookupError, ArithmeticError):
                     is_plain = False
                 if is_plain:
                     count += 1
                     yield row
-                elif self._admits(row, _reader(key), None, tally):
-                    yield row
+                elif (passed := self._looked_at(row, key, key_of, tally)) is not _LEFT_OUT:
+                    yield passed
         finally:
             tally.rows += count
             if count:
                 tally.see(self.cursor.parse(top, what=f"the greatest {key!r}"))
 
+    def _looked_at(self, row: RowT, key: str | int, key_of: Callable[[RowT], Any], tally: Tally) -> Any:
+        frame = frame_of(row)
+        if frame is not None:
+            return watched(self, frame, key, tally)
+        return row if self.admits(row, key_of, None, tally) else _LEFT_OUT
+
     def _careful(
         self,
         rows: Iterable[RowT],
-        key: str | Callable[[RowT], Any],
+        key: Key[RowT],
         tally: Tally,
         *,
         unique: Unique[RowT],
+        version: Key[RowT] | None,
         ordered: bool,
     ) -> Iterator[RowT]:
-        key_of, unique_of = _reader(key), _tie_reader(unique)
-        before: Any = None
+        key_of, unique_of = reader(key), tie_reader(unique, version)
+        order = Order() if ordered else None
+        row_kind: Any = None
+        frame: Frame | None = None
         for row in rows:
-            if ordered:
-                before = self._in_order(row, key_of, before)
-            if self._admits(row, key_of, unique_of, tally):
+            if row.__class__ is not row_kind:
+                row_kind, frame = row.__class__, frame_of(row)
+            if frame is not None:
+                row_kind = None
+                yield watched(self, frame, key, tally, unique=unique, version=version, order=order)
+                continue
+            if order is not None:
+                order.check(self.value_of(row, key_of))
+            if self.admits(row, key_of, unique_of, tally):
                 yield row
-
-    def _admits(
-        self, row: RowT, key_of: Callable[[RowT], Any], unique_of: Callable[[RowT], str] | None, tally: Tally
-    ) -> bool:
-        """Whether the body gets the row; what it means for the mark is added up."""
-        value = self._value_of(row, key_of)
-        if value is None:
-            return self._admits_null(row, tally)
-        if self.end is not None and not value < self.end:
-            return self._admits_future(value, tally)
-        tie = None if unique_of is None or value < self.at else unique_of(row)
-        if value == self.at and tie in self.known:
-            tally.known += 1
-            return False
-        tally.rows += 1
-        tally.late += value < self.at
-        tally.see(value, None if tie is None else {tie})
-        return True
-
-    def _value_of(self, row: RowT, key_of: Callable[[RowT], Any]) -> Any:
-        try:
-            found = key_of(row)
-        except (LookupError, AttributeError, TypeError) as error:
-            raise CursorColumnError(
-                f"A row has no cursor value ({error!r}); it has {', '.join(_columns(row)) or 'no columns'}.",
-                "Select the column, or give track() another name or a function of the row.",
-            ) from error
-        missing = found is None or (isinstance(found, tuple) and None in found)
-        return None if missing else self.cursor.parse_row(found, what="the cursor value of a row")
-
-    def _admits_null(self, row: object, tally: Tally) -> bool:
-        tally.nulls += 1
-        if self.nulls == "raise":
-            raise NullCursorError(
-                f"A row has no cursor value: {str(row)[:200]}.",
-                "Pass over such rows by nulls='skip', or load them in every run by nulls='keep'.",
-            )
-        tally.rows += self.nulls == "keep"
-        return self.nulls == "keep"
-
-    def _admits_future(self, value: Any, tally: Tally) -> bool:
-        tally.future += 1
-        if self.future == "fail":
-            raise FutureRowError(
-                f"A row bears {value!r}, which is not before the window's end {self.end!r}.",
-                "Read with the window's end as well, or choose future='exclude' (a later run loads it) or"
-                " future='clamp' (loaded now and later).",
-            )
-        if self.future == "exclude":
-            return False
-        tally.rows += 1
-        tally.see(self.end)
-        return True
-
-    def _in_order(self, row: RowT, key_of: Callable[[RowT], Any], before: Any) -> Any:
-        value = self._value_of(row, key_of)
-        if value is None:
-            return before
-        if before is not None and value < before:
-            raise UnsortedRowsError(
-                f"The row with {value!r} comes after one with {before!r}, and ordered=True says that it does not.",
-                "Sort the rows by the cursor column, or leave ordered=True out.",
-            )
-        return value
-
-
-def _reader(key: str | Callable[[RowT], Any]) -> Callable[[RowT], Any]:
-    if callable(key):
-        return key
-
-    def read(row: RowT) -> Any:
-        try:
-            return row[key]  # type: ignore[index]
-        except TypeError:
-            return getattr(row, key)
-
-    return read
-
-
-def _columns(row: object) -> list[str]:
-    given: Any = row
-    names: Any = given.keys() if hasattr(row, "keys") else getattr(row, "_fields", None) or getattr(row, "__dict__", ())
-    return [str(name) for name in names]
-
-
-def _tie_reader(unique: Unique[RowT]) -> Callable[[RowT], str] | None:
-    """What tells a row from others of the same cursor value, in a few digits."""
-    if unique is None:
-        return None
-    if unique is True:
-        return lambda _: THE_ONE
-    read = _reader(unique)
-    return lambda row: values.fingerprint(repr(read(row)), length=TIE_DIGITS)
-
-
-def kept_ties(ties: set[str] | None) -> tuple[str, ...] | None:
-    """The ties as they are kept; None when there are too many to tell apart."""
-    return None if ties is None or len(ties) > MAX_TIES else tuple(sorted(ties))

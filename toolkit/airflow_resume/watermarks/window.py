@@ -2,22 +2,37 @@
 
 from __future__ import annotations
 
+import logging
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy
 from datetime import datetime, timezone
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, cast, overload
 
 from typing_extensions import TypeVar
 
 from airflow_resume.errors import NothingReadError, WatermarkError
 from airflow_resume.watermarks.conditions import QueryConditions
 from airflow_resume.watermarks.cursor import CursorType
+from airflow_resume.watermarks.cursor_type import refusal
 from airflow_resume.watermarks.forms import formatted
+from airflow_resume.watermarks.frames import FrameT, frame_of
 from airflow_resume.watermarks.record import Origin, Pending, WindowRecord, WindowState
+from airflow_resume.watermarks.scalars import plain
 from airflow_resume.watermarks.sql_column import Columns, columns_of, reading
-from airflow_resume.watermarks.track import THE_ONE, Future, Nulls, Tally, Tracker, Unique, kept_ties
+from airflow_resume.watermarks.track import (
+    THE_ONE,
+    Future,
+    Key,
+    Nulls,
+    Tally,
+    Tracker,
+    Unique,
+    check_rows,
+    kept_ties,
+    warn_of_ties,
+)
 from airflow_resume.watermarks.zones import zone_of
 
 if TYPE_CHECKING:
@@ -25,6 +40,8 @@ if TYPE_CHECKING:
 
 RowT = TypeVar("RowT")
 T = TypeVar("T", default=Any)
+
+log = logging.getLogger(__name__)
 
 Advance = Literal["window", "observed", "explicit"]
 
@@ -176,25 +193,55 @@ class Window(QueryConditions[T]):
 
     # --- what was loaded --------------------------------------------------------------------------------------
 
+    @overload
+    def track(
+        self,
+        rows: FrameT,
+        key: str | int | Sequence[str | int],
+        *,
+        unique: str | int | Sequence[str | int] | Literal[True] | None = None,
+        version: str | int | Sequence[str | int] | None = None,
+        ordered: bool = False,
+    ) -> FrameT: ...
+    @overload
     def track(
         self,
         rows: Iterable[RowT],
-        key: str | Callable[[RowT], Any],
+        key: Key[RowT],
         *,
         unique: Unique[RowT] = None,
+        version: Key[RowT] | None = None,
         ordered: bool = False,
-    ) -> Iterator[RowT]:
+    ) -> Iterator[RowT]: ...
+    def track(
+        self,
+        rows: Any,
+        key: Any,
+        *,
+        unique: Any = None,
+        version: Any = None,
+        ordered: bool = False,
+    ) -> Any:
         """The rows, on their way to be loaded, watched: iterate what comes back, to its end.
 
+        A DataFrame of pandas or polars, and a Table or RecordBatch of Arrow, comes back as one at once, with the rows
+        that are to be loaded, and is counted as loaded; of frames in parts (`chunksize=`, `to_batches()`) each part.
+
         Args:
-            rows: of the source.
-            key: the name of the cursor's column, or a function of the row.
-            unique: what tells rows with the same cursor value apart (a column or a function; True if the value is
-                unique by itself): rows at the mark that were loaded before are passed over then, not loaded again.
+            rows: of the source: dicts, tuples, objects, whatever a cursor of a database gives; or a frame.
+            key: the name of the cursor's column (`a.b`: that of `b` in `a`), the position in a tuple, a list of these
+                for a keyset, or a function of the row.
+            unique: what tells rows with the same cursor value apart (a column, several or a function; True if the value
+                is unique by itself): rows at the mark that were loaded before are passed over then, not loaded again.
+            version: what is another value when such a row was changed (a column, several or a function): one that was
+                changed without another cursor value is loaded again then.
             ordered: the rows come in the order of the cursor; an error if they do not.
 
         Raises:
-            CursorColumnError, CursorTypeError, NullCursorError, FutureRowError, UnsortedRowsError: at the row.
+            CursorColumnError, CursorTypeError, NullCursorError, FutureRowError, UnsortedRowsError: at the row; of a
+                frame at the call.
+            TypeError: `rows` cannot be iterated, or a function is given for a frame.
+            ValueError: a version without `unique`.
         """
         tracker = Tracker(
             cursor=reading(self._cursor, self._columns),
@@ -205,10 +252,19 @@ class Window(QueryConditions[T]):
             future=self._future,
             known=self._known,
         )
-        self._has_read = self._has_tracked = True
-        self._open_reads += 1
         self._check_now_and_then()
-        return self._read_to_its_end(tracker.tracked(rows, key, self.tally, unique=unique, ordered=ordered))
+        frame = frame_of(rows)
+        if frame is None:
+            check_rows(rows)
+            read = tracker.tracked(rows, key, self.tally, unique=unique, version=version, ordered=ordered)
+            self._has_read = self._has_tracked = True
+            self._open_reads += 1
+            return self._read_to_its_end(read)
+        self._has_read = self._has_tracked = True
+        self._open_reads += 1  # and it stays so if the frame is refused
+        found = tracker.framed(frame, key, self.tally, unique=unique, version=version, ordered=ordered)
+        self._open_reads -= 1
+        return found
 
     def _read_to_its_end(self, elements: Iterator[RowT]) -> Iterator[RowT]:
         return chain(elements, self._note_end())
@@ -220,13 +276,44 @@ class Window(QueryConditions[T]):
         yield from ()
 
     def observe(self, value: object) -> None:
-        """A row with this cursor value was loaded (where `track` does not fit)."""
+        """A row with this cursor value was loaded (where `track` does not fit).
+
+        No value (None, NaT, NaN, `pandas.NA`), such as the greatest one of an empty frame, says that the body has
+        looked and found nothing. The mark stays then, unless another value is observed.
+
+        Raises:
+            CursorTypeError: another type than the cursor's.
+        """
+        found = plain(value)
+        if found is not None:
+            self.tally.see(self._cursor.parse_row(found, what="observe()"))
         self._has_read = True
-        self.tally.see(self._cursor.parse_row(value, what="observe()"))
 
     def advance(self, value: object) -> None:
-        """Everything before this value is loaded: the mark moves there, and not to what was observed."""
-        self._told = self._cursor.parse(value, what="advance()")
+        """Everything before this value is loaded: the mark moves there, and not to what was observed.
+
+        Of several calls the last one counts, so a loop over pages may say it behind each. If it is lower than the one
+        before, the mark moves to the lower one, and the log has a warning: what lies between is read again.
+
+        Raises:
+            CursorTypeError: another type than the cursor's, or no value.
+        """
+        is_ordered = self._cursor.is_ordered
+        found = plain(value) if is_ordered else value
+        if found is None and is_ordered:
+            remedy = "Where nothing was found, say window.advance(window.start), and the mark stays."
+            raise refusal(value, remedy, what="advance()")
+        told: Any = self._cursor.parse(found, what="advance()")
+        before: Any = self._told
+        if is_ordered and before is not None and told < before:
+            log.warning(
+                "window.advance() was called with %s, and then with the lower %s: the last one counts, and what lies"
+                " between is read again.\n"
+                "Load pages in the order of the cursor, or call it once, with the greatest value.",
+                self._cursor.dump(before),
+                self._cursor.dump(told),
+            )
+        self._told = told
 
     def fail_from(self, value: object) -> None:
         """What lies at this value or behind it is not loaded: the mark moves no further than to it."""
@@ -380,10 +467,20 @@ class Window(QueryConditions[T]):
         top: T | None = self.tally.top
         return None if top is None else self._cursor.floor(top)
 
+    def includes(self, end: T) -> bool:
+        """Whether the row at the end of what was loaded is loaded too, and the only one: values are unique."""
+        return self._is_top(end) and THE_ONE in (self.tally.ties or ())
+
+    def _is_top(self, reached: T | None) -> bool:
+        return self.tally.top == reached and reached not in (self._told, self._failed_from)
+
     def ties_at(self, reached: T | None) -> tuple[str, ...] | None:
         """Which rows at this value are loaded; None where they cannot be told apart, or some may have failed."""
-        is_held_back = reached in (self._told, self._failed_from)
-        return kept_ties(self.tally.ties) if self.tally.top == reached and not is_held_back else None
+        if not self._is_top(reached):
+            return None
+        if reached is not None and self.record is not None:
+            warn_of_ties(self.tally.ties, self.record.ties if reached == self._at else (), self._cursor.dump(reached))
+        return kept_ties(self.tally.ties)
 
     def check_read(self) -> None:
         """See that the body has read what the mark is to move over.
@@ -407,11 +504,15 @@ class Window(QueryConditions[T]):
                 "Iterate window.track(rows, ...), or leave nulls= out: the query then leaves such rows out.",
             )
         if self._told is None and self._advance == "explicit":
-            raise NothingReadError("advance='explicit', and the body did not say window.advance(value).")
+            raise NothingReadError(
+                "advance='explicit', and the body did not say window.advance(value).",
+                "Where it has looked and found nothing, say window.advance(window.start), and the mark stays.",
+            )
         if self._told is None and self._advance == "observed" and not self._has_read and not self._settles:
             raise NothingReadError(
                 "advance='observed', and the body neither iterated window.track(rows, ...) nor called"
-                " window.observe(value), so it is not known what was loaded."
+                " window.observe(value), so it is not known what was loaded.",
+                "Where it has looked and found nothing, say window.observe(None), and the mark stays.",
             )
 
     def __str__(self) -> str:
