@@ -66,8 +66,7 @@ class Slot(Generic[RecordT]):
     def encode(self, record: RecordT) -> JsonValue:
         """The record as it is stored, checked."""
         stored = record.to_json()
-        values.check(stored, at=self.key)
-        values.check_size(self.key, stored)
+        values.check_sized(stored, at=self.key)
         return stored
 
     def delete(self) -> None:

@@ -173,8 +173,7 @@ class Ledger:
     def _encoded_state(self) -> dict[str, JsonValue]:
         """The state as it is saved, and a copy: what the next body does to it is not acked yet."""
         encoded = {key: values.encode(value) for key, value in self.state.items()}
-        values.check(encoded, at=f"{self.place}.state")
-        size = values.check_size(f"{self.place}.state", encoded)
+        size = values.check_sized(encoded, at=f"{self.place}.state")
         if size > values.LARGE_BYTES and not self._warned:
             self._warned = True
             biggest = values.biggest_part(encoded)

@@ -167,7 +167,8 @@ class Watermark(Generic[T]):
     def _among(self, assets: Any) -> list[Any]:
         """The asset and the others that were given: none, one, or several."""
         given = [] if assets is None else assets if isinstance(assets, (list, tuple)) else [assets]
-        return [self.asset, *(asset for asset in given if asset != self.asset)]
+        # Airflow compares assets slowly, and it is nearly always this one.
+        return [self.asset, *(asset for asset in given if asset is not self.asset and asset != self.asset)]
 
     def __call__(self, function: Callable[..., R]) -> Callable[..., R]:
         """Call `function` with a `window`, and commit it when the function has returned.

@@ -8,6 +8,7 @@ from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta, timezone
+from functools import lru_cache
 from typing import TYPE_CHECKING, ClassVar, TypeGuard, TypeVar
 from zoneinfo import ZoneInfo
 
@@ -122,6 +123,8 @@ class DatetimeCursor(_Counted[datetime]):
             CursorTypeError: not a datetime or its ISO 8601 text, or an aware one for a naive cursor, or the reverse.
         """
         moment = _moment_of_text(value, what) if isinstance(value, str) else value
+        if type(moment) is datetime and moment.tzinfo is timezone.utc and self.tz is not None and not moment.fold:
+            return moment  # most are, and records are full of them
         if not _is_moment(moment):
             raise refusal(value, _remedy_for_other(value), what=what)
         moment = _plain(moment)
@@ -239,16 +242,19 @@ def _in_utc(moment: datetime, value: object, what: str) -> datetime:
 
 def _moment_of_text(text: str, what: str) -> datetime:
     """Read the extended form of ISO 8601, and the same of it with every version of Python."""
-    found = _MOMENT.fullmatch(text.strip())
     try:
-        return datetime.fromisoformat(_normalised(found)) if found else _unreadable(text)
+        return _read(text)
     except ValueError as error:
-        why = f"It is not ISO 8601 ({error})." if found else "It is not ISO 8601."
+        why = f"It is not ISO 8601 ({error})." if looks_like_moment(text) else "It is not ISO 8601."
         raise refusal(text, "Write it as 2026-01-01T00:00:00Z.", what=what, why=why) from error
 
 
-def _unreadable(text: str) -> datetime:
-    raise ValueError(text)
+@lru_cache(maxsize=512)  # a window parses the few texts of its records again and again
+def _read(text: str) -> datetime:
+    found = _MOMENT.fullmatch(text.strip())
+    if found is None:
+        raise ValueError(text)
+    return datetime.fromisoformat(_normalised(found))
 
 
 def _normalised(found: re.Match[str]) -> str:
