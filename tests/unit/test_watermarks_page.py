@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from airflow.sdk import Asset
+from airflow.sdk.exceptions import TaskDeferred
 
 from airflow_resume import errors
 from airflow_resume.testing import TaskAttempt, World, task_context
@@ -66,6 +67,9 @@ def page(source: Source) -> dict[str, Any]:
         "move_file": source.note,
         "read_feed": source.read_feed,
         "fetch_readings": source.fetch_readings,
+        "start_export": lambda *_: 7,
+        "ExportTrigger": lambda job: f"a trigger for {job}",
+        "read_export": lambda _job: source.rows,
     }
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -86,7 +90,7 @@ def run(page: dict[str, Any], function: str, asset: str, world: World | None = N
 
 
 def test_there_are_no_python_blocks_that_are_not_run() -> None:
-    assert PAGE.count("```python") == len(SNIPPETS) == 10
+    assert PAGE.count("```python") == len(SNIPPETS) == 11
 
 
 def test_the_window(page: dict[str, Any], source: Source) -> None:
@@ -121,6 +125,20 @@ def test_what_was_seen(page: dict[str, Any], source: Source) -> None:
     attempt = run(page, "load_readings", "readings")
     mark: Any = attempt.asset_stores[Asset("readings")].get("resume.watermark.watermark")
     assert mark["at"] == (FIRST + timedelta(hours=1)).isoformat()
+
+
+def test_deferral(page: dict[str, Any], source: Source) -> None:
+    world = World()
+    source.rows = [{"id": 1, "measured_at": FIRST + timedelta(hours=1)}]
+    attempt = task_context(lambda: page["LoadExport"](task_id="load"), world=world)
+    with attempt, pytest.raises(TaskDeferred) as deferred:
+        attempt.ti.task.execute(attempt.context)
+    resumed = attempt.reschedule()
+    with resumed:
+        kwargs = {**deferred.value.kwargs, "event": "done"}  # type: ignore[dict-item]
+        resumed.ti.task.resume_execution(deferred.value.method_name, kwargs, resumed.context)
+    mark: Any = resumed.asset_stores[Asset("readings")].get("resume.watermark.watermark")
+    assert (mark["at"], source.saved) == ((FIRST + timedelta(hours=1)).isoformat(), source.rows)
 
 
 def test_several_columns(page: dict[str, Any], source: Source) -> None:

@@ -63,14 +63,18 @@ class WindowRun(Generic[T]):
 
     # --- the beginning ----------------------------------------------------------------------------------------
 
-    def begin(self) -> Window[T]:
-        """The window of this run: the one an earlier attempt began, or a new one, saved as pending."""
+    def begin(self, *, again: bool = False) -> Window[T]:
+        """The window of this run: the one an earlier attempt began, or a new one, saved as pending.
+
+        Args:
+            again: after a deferral; then there is no new one.
+        """
         task = getattr(self.context.get("ti"), "task", None)
         for remark in remarks_on(task, self._options.asset, is_partitioned=self.partition is not None):
             log.warning("%s.", remark)
         begun = self._slot.read()
         is_new = begun is None or begun.state is WindowState.CLAIMED
-        window = self._new() if begun is None or is_new else self._again(begun)
+        window = self._again(begun) if begun and not is_new else self._nothing() if again else self._new()
         if window.record is not None:
             self._slot.write(window.record)
         remarks = _remarks(window)
@@ -124,6 +128,12 @@ class WindowRun(Generic[T]):
         settles = span is not None and bounds.end == self._cursor.plus(at, span)
         record = self._record(bounds, mark, reset=mark.pending, ties=mark.ties, settles=settles)
         return self._window(bounds, at=at, record=record, reset=mark.pending)
+
+    def _nothing(self) -> Window[T]:
+        """The empty window of a run that deferred although nothing was new; what is new by now, nobody has loaded."""
+        mark = self._marks().find(before_write=self._claim, last_journaled=self._last_journaled)
+        at = self._parsed(mark.at)
+        return self._window(Bounds(start=at, end=at), at=at, record=None, reset=mark.pending)
 
     def _record(self, bounds: Bounds[T], mark: MarkRecord, **fields: Any) -> WindowRecord:
         return WindowRecord(
