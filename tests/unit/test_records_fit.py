@@ -19,7 +19,7 @@ from airflow_resume.testing import FakeJobs, TaskAttempt, task_context
 
 AT_ONCE = ResumePolicy(poll=PollPolicy(interval=timedelta(0), max_interval=timedelta(0), jitter=0))
 
-sizes = st.integers(0, 70_000)
+sizes = st.sampled_from([10, 20_000, 29_000, 40_000, 55_000, 58_000, 59_600]) | st.integers(0, 70_000)
 letters = st.sampled_from(["x", "é", "\x01", '"'])
 
 
