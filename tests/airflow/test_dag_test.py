@@ -33,4 +33,6 @@ def test_the_three_surfaces_and_all_ways_to_loop_work_under_dag_test(tmp_path: P
         "state": "success",
         "hours": [[0, 1, True], [1, 2, False]],
         "states": ["success", "success"],
+        "deferred": [[0, 1, True], [1, 2, True]],
+        "deferring": ["success", "success"],
     }

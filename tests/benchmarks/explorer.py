@@ -28,12 +28,16 @@ from airflow_resume.testing import (
     task_context,
 )
 from airflow_resume.testing.oracles import each_effect_at_least_once, each_effect_exactly_once
+from airflow_resume.testing.outcome import Outcome
 
 AT_ONCE = ResumePolicy(poll=PollPolicy(interval=timedelta(0), max_interval=timedelta(0), jitter=0))
 ORDERS = Asset("orders")
 START = datetime(2026, 1, 1, tzinfo=timezone.utc)
+ROWS: list[dict[str, Any]] = [{"id": number, "at": START + timedelta(minutes=2 * number)} for number in range(90)]
 A_THOUSAND_A_SECOND = (at_most(1),)
 """Milliseconds, each."""
+TARGETS = {"a plain window": (at_most(1_000 / 300),)}
+"""Three runs, each with rows."""
 
 
 def measure(scale: Scale) -> Iterator[Result]:
@@ -43,9 +47,10 @@ def measure(scale: Scale) -> Iterator[Result]:
         ("checkpoint", our_loop, a_task, each_effect_at_least_once),
         ("run_job", our_job, a_task, each_effect_exactly_once),
         ("watermark", our_mark, a_task, each_effect_at_least_once),
+        ("a plain window", plain_windows, a_table, each_row_is_loaded),
     ):
         explore = partial(seconds_a_way, attempt, world, oracle=oracle, max_pairs=pairs)
-        yield from explored(name, explore, scale, A_THOUSAND_A_SECOND)
+        yield from explored(name, explore, scale, TARGETS.get(name, A_THOUSAND_A_SECOND))
     at_once: list[tuple[str, list[Callable[[CrashWorld], None]], Any]] = [
         ("run_job", [our_job, our_job_in_another_run], each_effect_exactly_once),
         ("checkpoint", [our_loop, our_loop_in_another_run], each_effect_at_least_once),
@@ -122,6 +127,30 @@ def our_mark(world: CrashWorld, run_id: str = "run-1") -> None:
 
 def our_mark_in_another_run(world: CrashWorld) -> None:
     our_mark(world, "run-2")
+
+
+def plain_windows(world: CrashWorld) -> None:
+    """Three runs, each of which reads its rows from a list and writes them to a sink."""
+    for hour in range(3):
+        mark = watermark(ORDERS, initial=START, delay=timedelta(0), now=partial(hours_later, hour + 1))
+        attempt = task_context(world=world.airflow, assets=[ORDERS], run_id=f"run-{hour}")
+        with attempt, mark.open(attempt.context) as window, world.effect(f"load {hour}"):
+            start, end = window.start, window.end
+            found = [row for row in ROWS if start <= row["at"] < end]
+            world.sink.update((row["id"], row) for row in window.track(found, "at"))
+        attempt.succeed()
+
+
+def hours_later(hours: int) -> datetime:
+    return START + timedelta(hours=hours)
+
+
+def each_row_is_loaded(outcome: Outcome[Any]) -> None:
+    assert sorted(outcome.world.sink) == [row["id"] for row in ROWS]
+
+
+def a_table() -> CrashWorld:
+    return CrashWorld(airflow=World(), sink={})
 
 
 def a_store() -> CrashWorld:

@@ -12,10 +12,12 @@ from datetime import datetime, timedelta, timezone
 from itertools import count
 from typing import Any
 
-from airflow.sdk import DAG, Asset, get_current_context, task
+from airflow.providers.standard.triggers.temporal import DateTimeTrigger
+from airflow.sdk import DAG, Asset, BaseOperator, get_current_context, task
 
 from airflow_resume import checkpoint, run_job, watermark
 from airflow_resume.watermarks import Window
+from airflow_resume_mixins import WatermarkMixin
 
 SEEN: dict[str, Any] = {}
 
@@ -77,7 +79,29 @@ with DAG("hourly", schedule=None) as hourly_dag:
 
     load_hour()
 
+TIMES = count(1)
+
+
+class Deferring(WatermarkMixin, BaseOperator):
+    watermark = watermark(
+        Asset("deferring"),
+        initial="2026-01-01T00:00:00Z",
+        delay=timedelta(0),
+        now=lambda: datetime(2026, 1, 1, next(TIMES), tzinfo=timezone.utc),
+    )
+
+    def execute_window(self, context: Any, window: Window) -> None:
+        self.defer(trigger=DateTimeTrigger(datetime(2026, 1, 1, tzinfo=timezone.utc)), method_name="loaded")
+
+    def loaded(self, context: Any, window: Window, event: Any = None) -> None:
+        SEEN.setdefault("deferred", []).append([window.start.hour, window.end.hour, window.is_retry])
+
+
+with DAG("deferring", schedule=None) as deferring_dag:
+    Deferring(task_id="load")
+
 if __name__ == "__main__":
+    SEEN["deferring"] = [str(deferring_dag.test().state) for _ in range(2)]
     SEEN["states"] = [str(hourly_dag.test().state) for _ in range(2)]
     SEEN["state"] = str(dag.test().state)
     print(json.dumps(SEEN))

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from datetime import date, datetime, timedelta, timezone
 from decimal import Decimal
+from enum import IntEnum
 from typing import Any
 from uuid import UUID
 
@@ -12,6 +14,7 @@ from hypothesis import strategies as st
 
 from airflow_resume import values
 from airflow_resume.errors import InvalidKeyError, InvalidValueError, ValueTooLargeError
+from airflow_resume.testing import wire
 
 
 def nested(depth: int) -> Any:
@@ -125,3 +128,43 @@ def test_an_id_of_another_system_becomes_plain_json(given_id: Any, plain: Any) -
 def test_an_id_that_is_not_json_is_refused(given_id: Any) -> None:
     with pytest.raises(InvalidValueError, match="the id"):
         values.plain_id(given_id)
+
+
+class _Enum(IntEnum):
+    A = 1
+
+
+_LEAVES = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(st.characters())
+    | st.sampled_from([2**63, 2**64, -(2**63) - 1, "\ud800", "\x00", "\\u0041", "\x7f", b"", (), _Enum.A])
+)
+_ANYTHING = st.recursive(
+    _LEAVES,
+    lambda inner: st.lists(inner) | st.dictionaries(st.text() | st.integers(0, 3), inner),
+)
+
+
+@given(_ANYTHING)
+def test_what_is_plain_at_a_glance_is_kept_by_airflow_as_it_is(value: object) -> None:
+    plain = values.plain_json(value)
+    if plain is not None:
+        values._check(value, "$", 0)
+        sent: Any = value
+        assert wire.kept(wire.set_sent("key", sent)[1]) == plain
+
+
+@given(_ANYTHING)
+def test_what_is_seen_at_a_glance_changes_no_verdict(value: object) -> None:
+    def verdict(check: Callable[[], object]) -> str:
+        try:
+            check()
+        except (InvalidValueError, RecursionError) as error:
+            return str(error)
+        return "fine"
+
+    if value is not None:
+        assert verdict(lambda: values.check(value)) == verdict(lambda: values._check(value, "$", 0))

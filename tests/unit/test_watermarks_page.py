@@ -15,6 +15,7 @@ import psycopg
 import psycopg2
 import pytest
 from airflow.sdk import Asset
+from airflow.sdk.exceptions import TaskDeferred
 from source_tables import filled, libpq
 from sql_places import schema_on_postgresql
 from sqlalchemy import create_engine
@@ -97,6 +98,9 @@ def page(source: Source) -> dict[str, Any]:
         "fetch_tickets": source.fetch_tickets,
         "engine": source.engine,
         "pd": pd,
+        "start_export": lambda *_: 7,
+        "ExportTrigger": lambda job: f"a trigger for {job}",
+        "read_export": lambda _job: source.rows,
     }
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -218,6 +222,20 @@ def run_next(page: dict[str, Any], function: str, attempt: TaskAttempt) -> TaskA
         page[function].function()
     attempt.succeed()
     return attempt.next_run()
+
+
+def test_deferral(page: dict[str, Any], source: Source) -> None:
+    world = World()
+    source.rows = [{"id": 1, "measured_at": FIRST + timedelta(hours=1)}]
+    attempt = task_context(lambda: page["LoadExport"](task_id="load"), world=world)
+    with attempt, pytest.raises(TaskDeferred) as deferred:
+        attempt.ti.task.execute(attempt.context)
+    resumed = attempt.reschedule()
+    with resumed:
+        kwargs = {**deferred.value.kwargs, "event": "done"}  # type: ignore[dict-item]
+        resumed.ti.task.resume_execution(deferred.value.method_name, kwargs, resumed.context)
+    mark: Any = resumed.asset_stores[Asset("readings")].get("resume.watermark.watermark")
+    assert (mark["at"], source.saved) == ((FIRST + timedelta(hours=1)).isoformat(), source.rows)
 
 
 def test_several_columns(page: dict[str, Any], source: Source) -> None:

@@ -239,7 +239,7 @@ def current_attempt(context: AnyContext) -> Attempt:
         scope=scope,
         try_number=try_number,
         epoch=epoch,
-        uncleared=epoch if retries is None else epoch.model_copy(update={"max_tries": retries}),
+        uncleared=epoch if retries in {None, epoch.max_tries} else epoch.model_copy(update={"max_tries": retries}),
         retries=retries,
         names_in_use=_names_used_with(context.get("task_state_store")),
         ask_state=partial(state_in_airflow, ti, scope),

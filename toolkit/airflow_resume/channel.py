@@ -170,7 +170,7 @@ class LatestWriter(Generic[T]):
     def __init__(
         self,
         channel: Channel,
-        write: Callable[[T], None],
+        write: Callable[[T], object],
         monotonic: Callable[[], float],
         *,
         on_failure: Callable[[], None] = lambda: None,

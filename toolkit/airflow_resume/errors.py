@@ -334,6 +334,10 @@ class NothingReadError(WatermarkError, AirflowFailException):
     """The body returned without having read what the mark would move over. The mark stays."""
 
 
+class WindowDeferredError(WatermarkError, AirflowFailException):
+    """The body defers in a way in which its window could never be committed rightly."""
+
+
 class WatermarkGapError(WatermarkError, AirflowFailException):
     """Something before the window is not loaded, and the policy does not go on over it."""
 

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from airflow_resume import values
-from airflow_resume.errors import UnreadableRecordError, WrongRecordError
+from airflow_resume.errors import UnreadableRecordError, ValueTooLargeError, WrongRecordError
 from airflow_resume.store import StateStore
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
+    from typing_extensions import Self
 
 
 class Record(BaseModel):
@@ -31,6 +32,10 @@ class Record(BaseModel):
     def to_json(self) -> dict[str, JsonValue]:
         """The record as it is stored; fields without a value are left out."""
         return self.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+    def with_less_history(self) -> Self | None:
+        """The record without a part of what it keeps for people to read, the oldest first; None: that is gone."""
+        return None
 
 
 RecordT = TypeVar("RecordT", bound=Record)
@@ -54,20 +59,41 @@ class Slot(Generic[RecordT]):
         stored = self.store.get(self.key)
         return self.decode(stored) if values.is_json(stored) and stored is not None else None
 
-    def write(self, record: RecordT) -> None:
+    def write(self, record: RecordT) -> RecordT:
         """Write the record. It counts as saved when this returns, and not before.
+
+        One that is too large is written without the oldest of what is only history.
+
+        Returns:
+            It as it was written.
 
         Raises:
             InvalidValueError: it holds something the store would refuse; nothing was written.
+            ValueTooLargeError: it is too large without any history; nothing was written.
             SupersededError: this attempt was replaced; nothing was written.
         """
-        self.store.set(self.key, self.encode(record))
+        fitted, stored = self.fitted(record)
+        self.store.set(self.key, stored)
+        return fitted
+
+    def fitted(self, record: RecordT) -> tuple[RecordT, JsonValue]:
+        """The record without the oldest of its history, as far as it is too large, and as it is stored.
+
+        Raises:
+            InvalidValueError, ValueTooLargeError: as `write`.
+        """
+        try:
+            return record, self.encode(record)
+        except ValueTooLargeError:
+            shorter = record.with_less_history()
+            if shorter is None:
+                raise
+        return self.fitted(shorter)
 
     def encode(self, record: RecordT) -> JsonValue:
         """The record as it is stored, checked."""
         stored = record.to_json()
-        values.check(stored, at=self.key)
-        values.check_size(self.key, stored)
+        values.check_sized(stored, at=self.key)
         return stored
 
     def delete(self) -> None:

@@ -251,7 +251,10 @@ class AirflowStore:
 
     def call(self, call: Callable[[], T]) -> T:
         """Ask the supervisor anything, as the methods above do."""
-        return self.channel.submit(partial(self._persist, call)).result()
+        channel = self.channel
+        if type(channel) is InlineChannel:  # nobody waits for another thread
+            return self._persist(call)
+        return channel.submit(partial(self._persist, call)).result()
 
     def _persist(self, call: Callable[[], T]) -> T:
         """Make the call, again while the API server is away, and name what went wrong."""

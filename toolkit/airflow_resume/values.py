@@ -12,7 +12,7 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import date, datetime
 from decimal import Decimal
 from enum import Enum
@@ -56,7 +56,10 @@ def make_key(prefix: str, name: str) -> str:
 
 def dumps(value: object) -> str:
     """Canonical JSON: sorted keys, no spaces, UTF-8 text as it is."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return _CANONICAL.encode(value)
+
+
+_CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
 def check(value: object, *, at: str = "$") -> None:
@@ -67,7 +70,51 @@ def check(value: object, *, at: str = "$") -> None:
     """
     if value is None:
         raise InvalidValueError(f"{at} is None, which the state store refuses.", "Use a value or leave the key out.")
-    _check(value, at, 0)
+    if plain_json(value) is None:
+        _check(value, at, 0)
+
+
+def check_sized(value: object, *, at: str) -> int:
+    """As `check`, and then as `check_size`, in one go."""
+    text = plain_json(value)
+    if text is not None and len(text) <= MAX_BYTES:
+        return len(text)
+    check(value, at=at)
+    return check_size(at, value)
+
+
+def plain_json(value: object) -> str | None:
+    """A value as JSON, if nothing can speak against it; None: `check` looks closer, and names the place.
+
+    Nearly every record is made of the exact types and has only printable ASCII in it, and that is seen in a glance.
+    """
+    if value is None or not _has_plain_types((value,), 0):
+        return None
+    text = json.dumps(value)
+    return None if "\\u" in text else text
+
+
+def _has_plain_types(items: Iterable[Any], depth: int) -> bool:
+    for item in items:
+        kind = type(item)
+        if kind is str or item is None or kind is bool:
+            continue
+        if kind is dict:
+            plain = depth < MAX_DEPTH and _all_are_text(item) and _has_plain_types(item.values(), depth + 1)
+        elif kind is list:
+            plain = depth < MAX_DEPTH and _has_plain_types(item, depth + 1)
+        else:
+            plain = (kind is int and MIN_INT <= item <= MAX_INT) or (kind is float and math.isfinite(item))
+        if not plain:
+            return False
+    return True
+
+
+def _all_are_text(keys: Iterable[object]) -> bool:
+    return {*map(type, keys)} <= _TEXT
+
+
+_TEXT = {str}
 
 
 def _check(value: object, at: str, depth: int) -> None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_resume import values
 from airflow_resume.errors import InvalidJobIdError, InvalidValueError
+from airflow_resume.jobs.record import MAX_OWN_ID_BYTES
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -74,7 +75,7 @@ def checked_id(system: JobSystem, token: str, answer: Any) -> JsonValue:
         InvalidJobIdError: it cannot be saved. The job was cancelled if that is possible, and is named at ERROR.
     """
     try:
-        return values.plain_id(answer)
+        return _of_fitting_size(values.plain_id(answer))
     except InvalidValueError as error:
         fate = "there is nothing to cancel it by"
         if answer is not None and system.can_cancel:
@@ -90,6 +91,11 @@ def checked_id(system: JobSystem, token: str, answer: Any) -> JsonValue:
             f" token {token} may be running ({fate}).",
             "Return the id of the job, as JSON.",
         ) from error
+
+
+def _of_fitting_size(external_id: JsonValue) -> JsonValue:
+    values.check_size("the id", external_id, limit=MAX_OWN_ID_BYTES)
+    return external_id
 
 
 def _shown(answer: object) -> str:

@@ -19,6 +19,8 @@ MAX_HISTORY_BYTES = 8_000
 """Where long ids make the history larger, its oldest lines go."""
 MAX_ID_BYTES = 200
 """A longer id is cut in the history, which is for people to read."""
+MAX_OWN_ID_BYTES = values.MAX_BYTES - 2_000
+"""What the id of the job itself may take, so that the rest of the record has room beside it."""
 MAX_RESULT_BYTES = 4_000
 """A larger result is not kept in the record; the job system is asked for it again."""
 
@@ -96,6 +98,12 @@ class JobRecord(Record):
         if self.phase is Phase.TERMINAL and not (self.status is None or self.status.is_terminal):
             raise ValueError(f"a job that has ended is not {self.status.value}")
         return self
+
+    def with_less_history(self) -> JobRecord | None:
+        """Without the older half of the history; then without the result, which the job system is asked for again."""
+        if self.history:
+            return self.model_copy(update={"history": self.history[(len(self.history) + 1) // 2 :]})
+        return None if self.result is None else self.model_copy(update={"result": None})
 
     def next_generation(
         self, attempt: Attempt, *, name: str, now: datetime, fingerprint: str | None, reason: str

@@ -13,7 +13,7 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowRescheduleExcept
 
 from airflow_resume.attempt import AnyContext, Cleared, utc_now
 from airflow_resume.deployment import deployment
-from airflow_resume.errors import SupersededError, TaskStoppedError, ValueTooLargeError
+from airflow_resume.errors import SupersededError, TaskStoppedError
 from airflow_resume.jobs.decide import Facts, JobStatus, Phase, Step, Stray, decide, is_unwanted
 from airflow_resume.jobs.ending import Ending, ending_of_error, ending_of_kill, goes_with_it, learn_about_kill
 from airflow_resume.jobs.failure import failure, lost_by_error, stray_found
@@ -474,7 +474,9 @@ class JobRun:
     def _keep(self, result: Any) -> None:
         """Save that the job has succeeded, and what it returned if that is small."""
         if self._policy.keep_result:
-            if self._is_kept(SavedResult.of(result)):
+            if (saved := SavedResult.of(result)) is not None:
+                # Beside a very long id there may be no room for it: then it is fetched again as well.
+                self._slot.save(phase=Phase.TERMINAL, status=JobStatus.SUCCEEDED, result=saved)
                 return
             log.info(
                 "The result of job %r is too large, or no JSON: it is not kept, and fetched again if needed",
@@ -482,15 +484,6 @@ class JobRun:
             )
         if self._slot.known.phase is not Phase.TERMINAL:
             self._slot.save(phase=Phase.TERMINAL, status=JobStatus.SUCCEEDED)
-
-    def _is_kept(self, saved: SavedResult | None) -> bool:
-        if saved is None:
-            return False
-        try:
-            self._slot.save(phase=Phase.TERMINAL, status=JobStatus.SUCCEEDED, result=saved)
-        except ValueTooLargeError:  # beside a very long id
-            return False
-        return True
 
     def _saved_result(self) -> Any:
         if self._system.can_replay:

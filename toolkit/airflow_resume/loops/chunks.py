@@ -24,11 +24,13 @@ class Chunk(Generic[T_co]):
         items: the elements.
         position: the position after so many of them, from 1 on.
         may_fail: whether asking for the next one may raise.
+        end: the position after the last one, or one as large; 0 where all are small.
     """
 
     items: Iterator[T_co]
     position: Callable[[int], JsonValue]
     may_fail: bool = True
+    end: JsonValue = 0
 
     def elements(self) -> Iterator[tuple[T_co, JsonValue]]:
         """Each with the position after it."""

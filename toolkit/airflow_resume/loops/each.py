@@ -120,7 +120,7 @@ def _chunk(items: Sequence[T], start: int, here: JsonValue, after: JsonValue) ->
         index = start + done
         return {"page": here, "index": index, "of": of} if index < of else _before(after)
 
-    return Chunk(islice(items, start, None), position, may_fail=type(items) not in IN_MEMORY)
+    return Chunk(islice(items, start, None), position, may_fail=type(items) not in IN_MEMORY, end=_before(after))
 
 
 def _items_of(element: object) -> Sequence[Any]:

@@ -171,5 +171,4 @@ def _refuse_unstorable(key: Any, call: str) -> None:
             "Give key= a function that makes a plain value of it.",
         )
     encoded = values.encode(key)
-    values.check(encoded, at=at)
-    values.check_size(at, encoded)
+    values.check_sized(encoded, at=at)

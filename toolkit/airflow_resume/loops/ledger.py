@@ -10,6 +10,7 @@ from airflow_resume import values
 from airflow_resume.errors import NameInUseError
 from airflow_resume.loops.frontier import Frontier, is_recognised
 from airflow_resume.loops.record import Level, SkippedElement
+from airflow_resume.loops.room import Growth
 from airflow_resume.loops.skip import MAX_SKIPS, described
 from airflow_resume.loops.source import Source
 
@@ -50,13 +51,33 @@ class Ledger:
         self._inner_left = dict(level.inner or {})
         self._inner: dict[str, Ledger] = {}
         self._warned = False
+        self.growth = Growth(place, level)
         self.settle_own: Callable[[], None] = _nothing
         """Counts what the loop has coasted past; by whoever runs it."""
 
     # --- what happens -----------------------------------------------------------------------------------------
 
+    def foresee(self, after: JsonValue, *, in_order: bool) -> None:
+        """An element, or a chunk of them, will be delivered, and this is the position behind it.
+
+        Args:
+            after: the position.
+            in_order: it comes in place of the one before; if not, both may have to be kept.
+
+        Raises:
+            ValueTooLargeError: it has no room in the record.
+        """
+        if after.__class__ is not int:
+            self.growth.see_position(after, copies=1 if in_order else 2)
+
     def take(self, before: JsonValue, after: JsonValue) -> int | None:
-        """The number of the next element of the source; None when an earlier attempt did it."""
+        """The number of the next element of the source; None when an earlier attempt did it.
+
+        Raises:
+            ValueTooLargeError: the state has grown so large that there may be no room for more of it.
+        """
+        if self._acked_state:
+            self.growth.see_next()
         number = self.frontier.take(before, after)
         if self.frontier.forgotten:
             self._count_forgotten()
@@ -120,6 +141,11 @@ class Ledger:
             )
         return self._inner_left.get(name)
 
+    @property
+    def inner_count(self) -> int:
+        """Of loops inside the element in hand, done ones too."""
+        return len(self._inner) + len(self._inner_left)
+
     def enter(self, name: str, inner: Ledger) -> None:
         """The loop `name` runs inside the element in hand."""
         self._inner_left.pop(name, None)
@@ -173,8 +199,8 @@ class Ledger:
     def _encoded_state(self) -> dict[str, JsonValue]:
         """The state as it is saved, and a copy: what the next body does to it is not acked yet."""
         encoded = {key: values.encode(value) for key, value in self.state.items()}
-        values.check(encoded, at=f"{self.place}.state")
-        size = values.check_size(f"{self.place}.state", encoded)
+        size = values.check_sized(encoded, at=f"{self.place}.state")
+        self.growth.see_state(size)
         if size > values.LARGE_BYTES and not self._warned:
             self._warned = True
             biggest = values.biggest_part(encoded)

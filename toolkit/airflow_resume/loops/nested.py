@@ -12,12 +12,17 @@ from airflow_resume.loops.ledger import Ledger
 from airflow_resume.loops.opening import decide_opening, inner_facts_of, opening_error
 from airflow_resume.loops.plan import Plan
 from airflow_resume.loops.record import Level
+from airflow_resume.loops.room import SPARE
 from airflow_resume.loops.session import started_over
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
     from airflow_resume.loops.session import Session
+
+
+MANY = 8
+"""Loops inside an element are kept until it is done. From so many on it is seen to that there is room for another."""
 
 
 class Nested:
@@ -53,8 +58,16 @@ class Nested:
                 raise opening_error(self.opening, plan.name, left, facts)
             kept = {"kind": level.kind, "fp": level.fp}
             level = left.model_copy(update=kept if self.opening.keeps_position else kept | started_over(position))
-        self.ledger: Ledger = Ledger(f"{outer.ledger.place}/{plan.name}", plan.source, level)
+        place = f"{outer.ledger.place}/{plan.name}"
+        if left is None and outer.ledger.inner_count >= MANY:
+            self.check_room(len(level.model_dump_json()), SPARE, f"the loop {place!r}")
+        self.ledger: Ledger = Ledger(place, plan.source, level)
+        self.ledger.growth.check_room = self.check_room
         outer.ledger.enter(plan.name, self.ledger)
+
+    def check_room(self, more: int, left: int, what: str) -> None:
+        """As `Session.check_room`: it is the same record."""
+        self._outer.check_room(more, left, what)
 
     @property
     def stop_asked(self) -> bool:

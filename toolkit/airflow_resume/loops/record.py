@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from airflow_resume import values
 from airflow_resume.attempt import Epoch
 from airflow_resume.record import Record
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 KEY_PREFIX = "resume.loop"
 ID_DIGITS = 8
@@ -95,6 +99,15 @@ class Level(BaseModel):
     skips: list[SkippedElement] | None = None
     inner: dict[str, Level] | None = None
 
+    def with_fewer_skips(self) -> Self | None:
+        """Without the older half of the skips of this loop, or else of one inside it; None: none is named any more."""
+        if self.skips:
+            return self.model_copy(update={"skips": self.skips[(len(self.skips) + 1) // 2 :] or None})
+        for name, level in (self.inner or {}).items():
+            if (shorter := level.with_fewer_skips()) is not None:
+                return self.model_copy(update={"inner": {**(self.inner or {}), name: shorter}})
+        return None
+
     def where(self) -> str:
         """A fingerprint of where the loop stands, and the loops inside it."""
         inner = {name: level.where() for name, level in (self.inner or {}).items()}
@@ -117,3 +130,7 @@ class LoopRecord(Record, Level):
     ts: datetime
     rate: float | None = None
     eta: datetime | None = None
+
+    def with_less_history(self) -> LoopRecord | None:
+        """With fewer skips named; the count counts them all."""
+        return self.with_fewer_skips()

@@ -167,15 +167,20 @@ class LoopRun(Generic[T]):
 
     # --- one element ------------------------------------------------------------------------------------------
 
-    def todo(self) -> Iterator[Todo[T]]:
-        """The elements that are not done."""
+    def todo(self, *, in_order: bool = True) -> Iterator[Todo[T]]:
+        """The elements that are not done.
+
+        Args:
+            in_order: each is done before the next one is asked for.
+        """
         before = self.ledger.frontier.position
         chunks = chunks_of(self.plan.source, before)
         if chunks is None:
-            yield from self._todo_one_by_one(before)
+            yield from self._todo_one_by_one(before, in_order=in_order)
             return
         try:
             for chunk in chunks:
+                self.ledger.foresee(chunk.end, in_order=in_order)
                 self._reel = reel = Reel(chunk, before)
                 yield from self._todo_of(reel)
                 reel.raise_failure()
@@ -192,18 +197,20 @@ class LoopRun(Generic[T]):
             if number is not None:
                 yield element, number, before, after
 
-    def _todo_one_by_one(self, before: JsonValue) -> Iterator[Todo[T]]:
+    def _todo_one_by_one(self, before: JsonValue, *, in_order: bool) -> Iterator[Todo[T]]:
         for element, after in self.plan.source.elements(before):
+            self.ledger.foresee(after, in_order=in_order)
             number = self._take(before, after)
             if number is not None:
                 yield element, number, before, after
             before = after
 
-    async def atodo(self) -> AsyncGenerator[Todo[T], None]:
+    async def atodo(self, *, in_order: bool = True) -> AsyncGenerator[Todo[T], None]:
         """The same, for `async for`."""
         before = self.ledger.frontier.position
         async with closed_at_end(self.plan.source.aelements(before)) as elements:
             async for element, after in elements:
+                self.ledger.foresee(after, in_order=in_order)
                 number = self._take(before, after)
                 if number is not None:
                     yield element, number, before, after

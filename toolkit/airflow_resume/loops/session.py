@@ -17,6 +17,7 @@ from airflow_resume.loops.opening import Left, Opening, decide_opening, facts_of
 from airflow_resume.loops.plan import Plan
 from airflow_resume.loops.progress import Pace
 from airflow_resume.loops.record import LoopRecord, Opened
+from airflow_resume.loops.room import check_room
 from airflow_resume.record import Slot
 from airflow_resume.reschedule import reschedule
 from airflow_resume.store import channel_of, open_task_store
@@ -63,6 +64,7 @@ class Session:
         with self.attempt.using(plan.key):
             self._slot.write(self._record)
         self.ledger = Ledger(plan.key, plan.source, self._record)
+        self.ledger.growth.check_room = self.check_room
         self.path: list[JsonValue] = [*self.attempt.scope.identity(), plan.key]
         """What makes the loop unlike any other."""
         self.alarm = plan.alarm()
@@ -81,6 +83,14 @@ class Session:
         """Whether the task was told to stop."""
         self._at_end = ExitStack()
         self._at_end.enter_context(told_of_kill(self._ask_to_stop, plan.keeping.context))
+
+    def check_room(self, more: int, left: int, what: str) -> None:
+        """See that the record may grow by so many bytes, and so many are left then.
+
+        Raises:
+            ValueTooLargeError: it may not.
+        """
+        check_room(self._acked(), more, left, what)
 
     def finished(self, now: float) -> bool:  # noqa: ARG002
         """The source is exhausted; whether to flush: this write is the one that counts."""

@@ -194,8 +194,7 @@ def saved_position(position: object, at: str) -> JsonValue:
         InvalidValueError, ValueTooLargeError: it cannot be saved.
     """
     encoded = values.encode(position)
-    values.check(encoded, at=at)
-    values.check_size(at, encoded)
+    values.check_sized(encoded, at=at)
     return encoded
 
 

@@ -32,7 +32,7 @@ async def amapped(
 async def _one_pass(run: LoopRun[T], work: Callable[[T], Awaitable[R]], flights: Flights[R]) -> AsyncGenerator[R, None]:
     landed: asyncio.Queue[Flight[R]] = asyncio.Queue()
     steps = directions(run, flights)
-    async with aclosing(run.atodo()) as todo, _tasks() as tasks:
+    async with aclosing(run.atodo(in_order=False)) as todo, _tasks() as tasks:
         step = sent(steps, None)
         while step is not None:
             reply: Any = None

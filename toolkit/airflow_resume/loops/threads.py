@@ -30,7 +30,7 @@ def mapped(run: LoopRun[T], work: Callable[[T], R], *, workers: int, ordered: bo
 def _one_pass(run: LoopRun[T], work: Callable[[T], R], pool: ThreadPoolExecutor, flights: Flights[R]) -> Iterator[R]:
     # A queue, and not futures: whoever waits may be interrupted by a time-out at any moment.
     landed: SimpleQueue[Flight[R]] = SimpleQueue()
-    todo, steps = run.todo(), directions(run, flights)
+    todo, steps = run.todo(in_order=False), directions(run, flights)
     step = sent(steps, None)
     while step is not None:
         reply: Any = None

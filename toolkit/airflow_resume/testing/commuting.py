@@ -23,8 +23,10 @@ then run 1 up to its 2nd, then run 0.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TypeAlias
 
 from airflow_resume.testing.points import Point
@@ -53,10 +55,10 @@ class Trace:
     is_wrong: bool = False
     """It was found to end wrongly."""
 
-    @property
-    def lengths(self) -> dict[int, int]:
+    @cached_property
+    def lengths(self) -> Mapping[int, int]:
         """How many segments each run has."""
-        return {run: 1 + max(index for other, index in self.order if other == run) for run, _ in self.order}
+        return Counter(run for run, _ in self.order)
 
     def texts(self, count: int) -> list[tuple[int, str]]:
         """The first points, in a form that two runs can be compared by."""

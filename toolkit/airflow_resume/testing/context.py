@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from functools import partial
+from functools import lru_cache, partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -148,7 +149,26 @@ class TaskSpec:
 def _dag(dag_id: str) -> DAG:
     from airflow.sdk import DAG
 
-    return DAG(dag_id, schedule=None)
+    return DAG(dag_id, schedule=None, **_configured(*map(os.environ.get, _VARIABLES.values())))
+
+
+_VARIABLES = {
+    "max_active_tasks": "AIRFLOW__CORE__MAX_ACTIVE_TASKS_PER_DAG",
+    "max_active_runs": "AIRFLOW__CORE__MAX_ACTIVE_RUNS_PER_DAG",
+    "max_consecutive_failed_dag_runs": "AIRFLOW__CORE__MAX_CONSECUTIVE_FAILED_DAG_RUNS_PER_DAG",
+    "catchup": "AIRFLOW__SCHEDULER__CATCHUP_BY_DEFAULT",
+    "disable_bundle_versioning": "AIRFLOW__DAG_PROCESSOR__DISABLE_BUNDLE_VERSIONING",
+}
+"""What a Dag has from Airflow's configuration."""
+
+
+@lru_cache(maxsize=4)
+def _configured(*_values: str | None) -> dict[str, Any]:
+    """Reading the configuration takes most of the time of making a Dag; in one process only its environment changes."""
+    from airflow.sdk import DAG
+
+    dag = DAG("any", schedule=None)
+    return {name: getattr(dag, name) for name in _VARIABLES}
 
 
 def _dag_of(task: TaskSpec, others: frozenset[str]) -> DAG:
@@ -168,6 +188,13 @@ _made_dags: dict[Any, tuple[DAG, TaskSpec]] = {}
 """Of tasks that are no operators. Making one takes Airflow longer than an attempt takes the crash explorer; the task is
 kept beside it, as its assets are told apart by where they are in memory.
 """
+
+
+def _known_by(asset: Any) -> object:
+    """What is the same of two assets that are; anything else is only the same as itself."""
+    if type(asset) is Asset and not asset.watchers:
+        return asset.name, asset.uri, asset.group, repr(asset.extra)
+    return id(asset)
 
 
 class TaskAttempt:
@@ -288,13 +315,19 @@ class TaskAttempt:
 
     def _dag_with_the_task(self) -> DAG:
         task = self._task
-        ids = (*map(id, task.inlets), None, *map(id, task.outlets))
         others = frozenset(
             task_id
             for dag_id, _, task_id, _ in self.world.instances
             if dag_id == task.dag_id and task_id != task.task_id
         )
-        key = (task.dag_id, task.task_id, task.retries, ids, others)
+        key = (
+            task.dag_id,
+            task.task_id,
+            task.retries,
+            tuple(map(_known_by, task.inlets)),
+            tuple(map(_known_by, task.outlets)),
+            others,
+        )
         if key not in _made_dags:
             if len(_made_dags) >= MOST_DAGS:
                 _made_dags.clear()
@@ -465,9 +498,10 @@ class TaskAttempt:
         events: Any = self.context["outlet_events"]
         self._record.state = "success"
         self.world.end_run(self._task.run)
-        for asset in dict.fromkeys(self._task.outlets):
-            if isinstance(asset, Asset):
-                self.world.events.append(self._event(asset, events[asset].extra))
+        # By what Airflow knows an asset by; its own hash and comparison of assets are slow.
+        outlets = {(asset.name, asset.uri): asset for asset in self._task.outlets if isinstance(asset, Asset)}
+        for asset in outlets.values():
+            self.world.events.append(self._event(asset, events[asset].extra))
 
     def _event(self, asset: Asset, extra: dict[str, Any]) -> AssetEvent:
         return AssetEvent(

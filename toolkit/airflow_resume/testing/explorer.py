@@ -28,6 +28,7 @@ from airflow_resume.testing.kinds import ERRORS, Errors, MakeError, is_of, read_
 from airflow_resume.testing.oracles import Oracle
 from airflow_resume.testing.outcome import Outcome, Tries
 from airflow_resume.testing.points import IN_PROCESS, Point, Points
+from airflow_resume.testing.quiet import quiet
 from airflow_resume.testing.slips import (
     check_each_is_tried,
     check_no_points_missing,
@@ -177,7 +178,8 @@ def explore_crashes(
     if way is not None:
         return exploration.go_one(way)
     named = () if kinds is IN_PROCESS else tuple(kinds)
-    return exploration.go_all(faults, named=named, max_pairs=max_pairs if double else 0)
+    with quiet():
+        return exploration.go_all(faults, named=named, max_pairs=max_pairs if double else 0)
 
 
 class _Rules(NamedTuple):

@@ -14,6 +14,7 @@ from airflow_resume.testing.errors import InvalidWayError, NeverSucceededError
 from airflow_resume.testing.oracles import Oracle
 from airflow_resume.testing.outcome import Ending, Outcome, Tries
 from airflow_resume.testing.points import IN_PROCESS, CrashKind, Point
+from airflow_resume.testing.quiet import quiet
 from airflow_resume.testing.relay import Relay
 from airflow_resume.testing.trace import Steps
 from airflow_resume.testing.turn_explorer import Report, TurnExplorer
@@ -110,7 +111,8 @@ def explore_interleavings(
     )
     if only is not None:
         return exploration.go_one(_read(only, play.actions))
-    return exploration.go_all(switches, kinds, max_ways=max_ways, max_pairs=max_pairs)
+    with quiet():
+        return exploration.go_all(switches, kinds, max_ways=max_ways, max_pairs=max_pairs)
 
 
 def explore_freezes(
@@ -164,7 +166,8 @@ def explore_freezes(
     exploration = TurnExplorer(play, world, oracle, max_points, find_all=find_all, prune=prune, watchdog=watchdog)
     if only is not None:
         return exploration.go_one(_read(only, play.actions))
-    return exploration.go_all(switches, kinds, max_ways=max_ways, max_pairs=max_pairs)
+    with quiet():
+        return exploration.go_all(switches, kinds, max_ways=max_ways, max_pairs=max_pairs)
 
 
 def _check_kinds(kinds: Sequence[str]) -> None:

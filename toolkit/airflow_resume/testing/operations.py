@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TypeAlias, TypeVar
+from typing import NamedTuple, TypeAlias, TypeVar
 
 from airflow_resume.testing.refusals import refusal
 
@@ -14,8 +14,7 @@ Observer: TypeAlias = Callable[[str, str], None]
 """Called with "before" or "after" and the operation, such as "set resume.job.x"."""
 
 
-@dataclass(frozen=True)
-class Operation:
+class Operation(NamedTuple):
     """One call of a store."""
 
     name: str
@@ -25,7 +24,7 @@ class Operation:
     """The name of the exception that it raised."""
 
     def __str__(self) -> str:
-        return f"{self.name} {self.key}".rstrip()
+        return f"{self.name} {self.key}" if self.key else self.name
 
 
 @dataclass
@@ -61,7 +60,8 @@ class Counter:
         that fails has no "after".
         """
         operation = Operation(name, str(key))
-        self._tell("before", operation)
+        if self.observer is not None:
+            self.observer("before", str(operation))
         try:
             self.outage.check()
             result = call()
@@ -69,9 +69,6 @@ class Counter:
             self.log.append(Operation(name, str(key), type(error).__name__))
             raise
         self.log.append(operation)
-        self._tell("after", operation)
-        return result
-
-    def _tell(self, when: str, operation: Operation) -> None:
         if self.observer is not None:
-            self.observer(when, str(operation))
+            self.observer("after", str(operation))
+        return result

@@ -205,7 +205,7 @@ class Points:
         return self.answer(what, lies)
 
     def _check_attempt(self, attempt: int) -> None:
-        if attempt not in {0, self.attempt} and not self._blind:
+        if attempt not in (0, self.life.number) and not self._blind:
             raise CrashedError(f"attempt {attempt} is over")
 
     def answer(self, what: str, lies: tuple[str, ...]) -> str | None:
@@ -243,14 +243,17 @@ class Points:
             self._fire(point)
 
     def _pass(self, phase: Phase, what: str, source: Source, lies: tuple[str, ...] = ()) -> Point:
-        self._check_over()
-        if self.dead:
+        # Every call of every attempt comes by here twice, so it calls nothing that it need not.
+        life, number = self.life, len(self.passed)
+        if self.over:
+            self._check_over()
+        if life.dead:
             raise CrashedError("this attempt is dead")
-        if len(self.passed) >= self.limit:
-            self.overrun = self.life.dead = True
+        if number >= self.limit:
+            self.overrun = life.dead = True
             raise CrashedError("too many points")
-        point = Point(len(self.passed) + 1, self.attempt, phase, what, source, lies)
-        mark = self._mark(point)
+        point = Point(number + 1, life.number, phase, what, source, lies)
+        mark = None if self.read_mark is None else self._mark(point)
         self.note(point, mark)
         if self.listener is not None:
             self.listener(point, mark)

@@ -20,7 +20,7 @@ from airflow_resume.testing.clock import FakeClock
 from airflow_resume.testing.operations import Counter, Observer, Operation
 from airflow_resume.testing.refusals import invalid_key, is_not_found, not_found, refusal
 from airflow_resume.testing.rows import Row, Rows
-from airflow_resume.testing.wire import kept, key_sent, received, refuse_none, set_sent
+from airflow_resume.testing.wire import kept, kept_unchanged, key_sent, received, refuse_none, set_sent
 
 DEFAULT_RETENTION = timedelta(days=30)
 """Airflow's setting `[state_store] default_retention_days`."""
@@ -121,9 +121,10 @@ class _FakeStore(AccessorStandIn):
         return default if row is None else received(row.text)
 
     def _set(self, key: str, value: JsonValue, expires_at: datetime | None = None) -> None:
-        message_key, body = set_sent(key, value)
+        unchanged = kept_unchanged(key, value)
+        message_key, body = set_sent(key, value) if unchanged is None else (key, "")
         self._admit(message_key)
-        row = Row(text=kept(body), expires_at=expires_at)
+        row = Row(text=kept(body) if unchanged is None else unchanged, expires_at=expires_at)
         if len(row.text) > LARGE:
             log.warning("The value of %r has %d bytes, which Airflow warns of from %d on.", key, len(row.text), LARGE)
         self.rows[message_key] = row

@@ -4,6 +4,9 @@ Theory of operation. Airflow has no list of the values that it refuses: what a v
 task validates a message with pydantic and packs it with msgspec; the supervisor writes it as JSON for the API server;
 that parses it and keeps JSON; and so back. The fakes send values the same way with the same libraries, so they refuse
 and change what Airflow refuses and changes, with the same errors.
+
+Plain JSON comes out as it goes in, so that is not sent the whole way: the explorer makes thousands of these calls a
+second. Everything else is.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ import msgspec
 from pydantic import BaseModel, JsonValue
 from pydantic_core import from_json, to_json
 
+from airflow_resume import values
 from airflow_resume.testing.refusals import refusal
 
 
@@ -32,7 +36,7 @@ def key_sent(key: str) -> str:
         pydantic.ValidationError: it is not text.
         UnicodeEncodeError: it has a lone surrogate.
     """
-    return str(_packed(_Message(key=key))["key"])
+    return key if _is_plain_key(key) else str(_packed(_Message(key=key))["key"])
 
 
 def refuse_none(value: object) -> None:
@@ -55,6 +59,15 @@ def set_sent(key: str, value: JsonValue) -> tuple[str, str]:
     """
     message = _packed(_Message(key=key, value=value))
     return message["key"], to_json({"value": message["value"]}, inf_nan_mode="null").decode()
+
+
+def kept_unchanged(key: str, value: JsonValue) -> str | None:
+    """What the API server keeps of a value, as JSON, where it is certain that key and value are kept as given."""
+    return values.plain_json(value) if _is_plain_key(key) else None
+
+
+def _is_plain_key(key: object) -> bool:
+    return type(key) is str and key.isascii()
 
 
 def kept(body: str) -> str:

@@ -14,10 +14,11 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
-from airflow.sdk.exceptions import AirflowSkipException
+from airflow.sdk.exceptions import AirflowSkipException, TaskDeferred
 
 from airflow_resume.attempt import AnyContext, current_context
 from airflow_resume.channel import off_the_loop
+from airflow_resume.errors import WindowDeferredError
 from airflow_resume.supervisor import dies_with_supervisor
 from airflow_resume.watermarks.commit import OnGap, Outcome
 from airflow_resume.watermarks.cursor import CursorType, infer_cursor
@@ -184,7 +185,8 @@ class Watermark(Generic[T]):
     def _among(self, assets: Any) -> list[Any]:
         """The asset and the others that were given: none, one, or several."""
         given = [] if assets is None else assets if isinstance(assets, (list, tuple)) else [assets]
-        return [self.asset, *(asset for asset in given if asset != self.asset)]
+        # Airflow compares assets slowly, and it is nearly always this one.
+        return [self.asset, *(asset for asset in given if asset is not self.asset and asset != self.asset)]
 
     def __call__(self, function: Callable[..., R]) -> Callable[..., R]:
         """Call `function` with a `window`, and commit it when the function has returned.
@@ -198,17 +200,51 @@ class Watermark(Generic[T]):
     # --- one window -------------------------------------------------------------------------------------------
 
     @contextmanager
-    def open(self, context: AnyContext | None = None, *, partition: JsonValue = None) -> Iterator[Window[T]]:
+    def open(
+        self, context: AnyContext | None = None, *, partition: JsonValue = None, deferrable: bool = False
+    ) -> Iterator[Window[T]]:
         """Begin a window, and commit it when the body is left without an exception.
 
         Args:
             context: of the task; by default that of the running one.
             partition: in place of the watermark's.
+            deferrable: the body may defer, and the method that goes on takes `reopen`. A deferral leaves the body by an
+                exception, so nothing is committed, and without this it is warned of.
+
+        Raises:
+            WindowDeferredError: the body defers, and what it has told the window would be lost with its process.
         """
         run = self._run(context, partition=partition)
         window = run.begin()
         self._skip_if_empty(window)
-        with dies_with_supervisor():
+        with dies_with_supervisor(), _deferral_noticed(window, is_expected=deferrable):
+            yield window
+        run.commit(window)
+
+    @contextmanager
+    def reopen(self, context: AnyContext | None = None, *, partition: JsonValue = None) -> Iterator[Window[T]]:
+        """The window in which this run deferred, once more: for the method that goes on when the trigger has fired.
+
+            def execute(self, context):
+                with orders.open(context, deferrable=True) as window:
+                    self.defer(trigger=..., method_name="loaded")  # leaves the block, and commits nothing
+
+            def loaded(self, context, event=None):
+                with orders.reopen(context) as window:  # the same bounds; committed at the end of the block
+                    ...
+
+        Where nothing was new before, the window is still empty: what has come since belongs to the next run.
+
+        Args:
+            context: of the task, as for `open`.
+            partition: likewise.
+
+        Raises:
+            WindowDeferredError: as `open`.
+        """
+        run = self._run(context, partition=partition)
+        window = run.begin(again=True)
+        with dies_with_supervisor(), _deferral_noticed(window, is_expected=True):
             yield window
         run.commit(window)
 
@@ -220,7 +256,7 @@ class Watermark(Generic[T]):
         run = self._run(context, partition=partition)
         window = await off_the_loop(run.begin)
         self._skip_if_empty(window)
-        with dies_with_supervisor():
+        with dies_with_supervisor(), _deferral_noticed(window, is_expected=False):
             yield window
         await off_the_loop(functools.partial(run.commit, window))
 
@@ -276,15 +312,42 @@ class Watermark(Generic[T]):
     @contextmanager
     def _open_for(self, arguments: Mapping[str, Any]) -> Iterator[Window[T]]:
         run = self._run(None, arguments=arguments)
-        with self.open(run.context, partition=run.partition) as window:
+        with _deferral_refused(), self.open(run.context, partition=run.partition, deferrable=True) as window:
             yield window
 
     @asynccontextmanager
     async def _aopen_for(self, arguments: Mapping[str, Any]) -> AsyncIterator[Window[T]]:
         run = self._run(None, arguments=arguments)
-        async with self.aopen(run.context, partition=run.partition) as window:
-            yield window
+        with _deferral_refused():
+            async with self.aopen(run.context, partition=run.partition) as window:
+                yield window
 
     def _skip_if_empty(self, window: Window[T]) -> None:
         if window.empty and self._options.when_empty == "skip":
             raise AirflowSkipException(f"Nothing is new since {window.start}")
+
+
+@contextmanager
+def _deferral_noticed(window: Window[Any], *, is_expected: bool) -> Iterator[None]:
+    try:
+        yield
+    except TaskDeferred as deferral:
+        window.check_deferral(goes_on=bool(deferral.method_name))
+        if not is_expected:
+            log.warning(
+                "The task defers with a window open, which commits nothing. Let %s() go on with reopen(context) of the"
+                " watermark, and say open(context, deferrable=True) here; or take WatermarkMixin, which does both.",
+                deferral.method_name,
+            )
+        raise
+
+
+@contextmanager
+def _deferral_refused() -> Iterator[None]:
+    try:
+        yield
+    except TaskDeferred as deferral:
+        raise WindowDeferredError(
+            "A function with a watermark defers, and has no method in which its window could be committed.",
+            "Write an operator with WatermarkMixin, whose execute_window may defer.",
+        ) from deferral

@@ -8,7 +8,6 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 from uuid import uuid4
 
-from airflow_resume import values
 from airflow_resume.attempt import Attempt, utc_now
 from airflow_resume.errors import CursorTypeError, UnreadableRecordError
 from airflow_resume.watermarks.commit import Mark
@@ -68,22 +67,20 @@ class MarkCodec(Generic[T]):
         history: tuple[Move, ...] = (),
     ) -> MarkRecord:
         """A record made anew."""
-        return self.fitted(
-            MarkRecord(
-                key=self.key,
-                type=self.cursor.type,
-                definition=self.cursor.definition(),
-                at=self.cursor.dump(at),
-                epoch=uuid4().hex[:12],
-                pending=pending,
-                ties=(),  # of the rows at it, none is known to be loaded
-                by=by,
-                history=self.newest(history),
-                owner=owner,
-                shared=_true_or_none(shared),
-                first=first,
-                lag_seconds=seconds_behind(at),
-            )
+        return MarkRecord(
+            key=self.key,
+            type=self.cursor.type,
+            definition=self.cursor.definition(),
+            at=self.cursor.dump(at),
+            epoch=uuid4().hex[:12],
+            pending=pending,
+            ties=(),  # of the rows at it, none is known to be loaded
+            by=by,
+            history=self.newest(history),
+            owner=owner,
+            shared=_true_or_none(shared),
+            first=first,
+            lag_seconds=seconds_behind(at),
         )
 
     def parsed(self, record: MarkRecord) -> Mark:
@@ -126,41 +123,22 @@ class MarkCodec(Generic[T]):
         at = dump(mark.at)
         has_moved, has_more_ties = at != record.at, mark.ties != record.ties
         history = (*record.history, Move(to=at, run_id=attempt.scope.run_id)) if has_moved else record.history
-        return self.fitted(
-            record.model_copy(
-                update={
-                    "at": at,
-                    "rev": record.rev + 1,
-                    "pending": None if has_moved or has_more_ties else record.pending,
-                    "ties": mark.ties,
-                    "islands": tuple((dump(start), dump(end)) for start, end in mark.islands),
-                    "by": Writer.of(attempt),
-                    "history": self.newest(history),
-                    "owner": owner or record.owner,
-                    "shared": _true_or_none(shared) if owner is not None else record.shared,
-                    "first": first if record.first is None else record.first,
-                    "lag_seconds": seconds_behind(mark.at),
-                    "untold": untold if has_moved or has_more_ties else record.untold,
-                }
-            )
+        return record.model_copy(
+            update={
+                "at": at,
+                "rev": record.rev + 1,
+                "pending": None if has_moved or has_more_ties else record.pending,
+                "ties": mark.ties,
+                "islands": tuple((dump(start), dump(end)) for start, end in mark.islands),
+                "by": Writer.of(attempt),
+                "history": self.newest(history),
+                "owner": owner or record.owner,
+                "shared": _true_or_none(shared) if owner is not None else record.shared,
+                "first": first if record.first is None else record.first,
+                "lag_seconds": seconds_behind(mark.at),
+                "untold": untold if has_moved or has_more_ties else record.untold,
+            }
         )
-
-    def fitted(self, record: MarkRecord) -> MarkRecord:
-        """The record, cut to what a store takes: what it can do without is dropped, and never the mark.
-
-        First the oldest moves; then windows beyond a gap, from the far end, and the ties: their rows are read again.
-        """
-        while values.stored_size(record.to_json()) > values.MAX_BYTES:
-            if record.history:
-                update: dict[str, Any] = {"history": record.history[1:]}
-            elif record.islands:
-                update = {"islands": record.islands[:-1]}
-            elif record.ties:
-                update = {"ties": None}
-            else:
-                return record  # the write refuses it
-            record = record.model_copy(update=update)
-        return record
 
     def newest(self, history: tuple[Move, ...]) -> tuple[Move, ...]:
         """As many moves as are kept."""

@@ -142,9 +142,8 @@ class Marks(Generic[T]):
             history = self._codec.newest((*before.history, self._move_to(at)))
             first = self._answer if before.first is None else before.first
             kept = {"owner": before.owner, "shared": before.shared, "first": first}
-            made = self._codec.fitted(made.model_copy(update={"history": history, **kept}))
-        self._slot.write(made)
-        return made
+            made = made.model_copy(update={"history": history, **kept})
+        return self._slot.write(made)
 
     def move(
         self, loaded: Loaded, *, mover: Mover, told_from: JsonValue, told_after: bool, tells_for_others: bool
@@ -188,7 +187,7 @@ class Marks(Generic[T]):
                     first=self._answer,
                     untold=untold,
                 )
-            self._slot.write(written)
+            written = self._slot.write(written)
             if self._record() == written:
                 return outcome, written
         raise WatermarkError(f"Other runs kept writing {self.key!r}.", "A retry loads the window again.")

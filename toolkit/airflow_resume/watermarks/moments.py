@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta, timezone
+from functools import lru_cache
 from typing import TYPE_CHECKING, ClassVar, TypeGuard
 
 from airflow_resume.watermarks.cursor_type import Span, refusal
@@ -62,7 +63,10 @@ class DatetimeCursor(TimedCursor[datetime]):
         Raises:
             CursorTypeError: not a datetime or its ISO 8601 text, or an aware one for a naive cursor, or the reverse.
         """
-        moment = read_moment(value, what)
+        moment = _moment_of_text(value, what) if isinstance(value, str) else value
+        if type(moment) is datetime and moment.tzinfo is timezone.utc and self.tz is not None and not moment.fold:
+            return moment  # most are, and records are full of them
+        moment = read_moment(moment, what)
         return naive(moment, value, what, where="tz=None") if self.tz is None else _in_utc(moment, value, what)
 
     def dump(self, value: datetime) -> str:
@@ -228,16 +232,19 @@ def _in_utc(moment: datetime, value: object, what: str) -> datetime:
 
 def _moment_of_text(text: str, what: str) -> datetime:
     """Read the extended form of ISO 8601, and the same of it with every version of Python."""
-    found = _MOMENT.fullmatch(text.strip())
     try:
-        return datetime.fromisoformat(_normalised(found)) if found else _unreadable(text)
+        return _read(text)
     except ValueError as error:
-        why = f"It is not ISO 8601 ({error})." if found else "It is not ISO 8601."
+        why = f"It is not ISO 8601 ({error})." if looks_like_moment(text) else "It is not ISO 8601."
         raise refusal(text, "Write it as 2026-01-01T00:00:00Z.", what=what, why=why) from error
 
 
-def _unreadable(text: str) -> datetime:
-    raise ValueError(text)
+@lru_cache(maxsize=512)  # a window parses the few texts of its records again and again
+def _read(text: str) -> datetime:
+    found = _MOMENT.fullmatch(text.strip())
+    if found is None:
+        raise ValueError(text)
+    return datetime.fromisoformat(_normalised(found))
 
 
 def _normalised(found: re.Match[str]) -> str:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
-from airflow_resume import values
 from airflow_resume.attempt import Claim, Scope
 from airflow_resume.record import Record
 
@@ -161,6 +160,17 @@ class MarkRecord(Record):
     untold: Untold | None = None
     taken_up: Literal[True] | None = None
 
+    def with_less_history(self) -> MarkRecord | None:
+        """Without what it can do without, and never without the mark.
+
+        First the oldest move; then windows beyond a gap, from the far end, and the ties: their rows are read again.
+        """
+        if self.history:
+            return self.model_copy(update={"history": self.history[1:]})
+        if self.islands:
+            return self.model_copy(update={"islands": self.islands[:-1]})
+        return self.model_copy(update={"ties": None}) if self.ties else None
+
 
 class WindowState(str, Enum):
     """How far a window has come."""
@@ -206,9 +216,6 @@ class WindowRecord(Record):
     state: WindowState = WindowState.PENDING
     claim: Claim
 
-    def fitted(self) -> WindowRecord:
-        """The record, cut to what a store takes: without the ties, whose rows are then read again."""
-        record = self.model_copy(update={"at": None}) if self.at == self.start else self
-        if record.ties and values.stored_size(record.to_json()) > values.MAX_BYTES:
-            return record.model_copy(update={"ties": None})
-        return record
+    def with_less_history(self) -> WindowRecord | None:
+        """Without the ties, whose rows are then read again."""
+        return self.model_copy(update={"ties": None}) if self.ties else None

@@ -69,17 +69,21 @@ class WindowRun(Generic[T]):
 
     # --- the beginning ----------------------------------------------------------------------------------------
 
-    def begin(self) -> Window[T]:
-        """The window of this run: the one an earlier attempt began, or a new one, saved as pending."""
+    def begin(self, *, again: bool = False) -> Window[T]:
+        """The window of this run: the one an earlier attempt began, or a new one, saved as pending.
+
+        Args:
+            again: after a deferral; then there is no new one.
+        """
         task = getattr(self.context.get("ti"), "task", None)
         remarks_on_task = remarks_on(task, self._options.asset, is_partitioned=self.partition is not None)
         for remark in [*remarks_on_task, *remarks_on_zone(task, self._options)]:
             log.warning("%s.", remark)
         begun = self._slot.read() or self._begun_in_0_1()
         is_new = begun is None or begun.state is WindowState.CLAIMED
-        window = self._new() if begun is None or is_new else self._again(begun)
+        window = self._again(begun) if begun and not is_new else self._nothing() if again else self._new()
         if window.record is not None:
-            self._slot.write(window.record)
+            window.record = self._slot.write(window.record)
         remarks = _remarks(window)
         log.info("Window %s of %r, try %d%s", window, self._mark_key, self._attempt.try_number, remarks)
         return window
@@ -167,18 +171,25 @@ class WindowRun(Generic[T]):
             raise WatermarkAheadError(f"{text}: nothing would be loaded until then.", self._marks.by_hand())
         log.warning("%s, so nothing is loaded until then", text)
 
+    def _nothing(self) -> Window[T]:
+        """The empty window of a run that deferred although nothing was new; what is new by now, nobody has loaded."""
+        mark = self._marks.find(moves=False)
+        at = self._parsed(mark.at)
+        return self._window(Bounds(start=at, end=at), at=at, record=None, reset=mark.pending)
+
     def _record(self, bounds: Bounds[T], mark: MarkRecord, **fields: Any) -> WindowRecord:
+        start = self._cursor.dump(bounds.start)
         return WindowRecord(
             key=self._slot.key,
-            start=self._cursor.dump(bounds.start),
+            start=start,
             end=None if bounds.end is None else self._cursor.dump(bounds.end),
-            at=mark.at,
+            at=None if mark.at == start else mark.at,  # large values have room once less
             type=self._cursor.type,
             base_rev=mark.rev,
             epoch=mark.epoch,
             claim=self._attempt.claim(utc_now()),
             **fields,
-        ).fitted()
+        )
 
     def _window(
         self,

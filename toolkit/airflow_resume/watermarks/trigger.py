@@ -71,6 +71,7 @@ class AsyncWatermark(Generic[T]):
         self._initial = self._cursor.parse(initial, what="initial")
         self._key = values.make_key(MARK, name)
         self._codec = MarkCodec[Any](key=self._key, cursor=self._cursor)
+        self._slot = Slot(MemoryStore(), self._key, MarkRecord)  # which only reads and writes down
         self._known: MarkRecord | None = None
 
     async def at(self) -> T:
@@ -117,7 +118,8 @@ class AsyncWatermark(Generic[T]):
         return followed(self._key, await self._patiently(lambda: self._store.aget(self._key)))
 
     async def _set(self, record: MarkRecord) -> None:
-        await self._patiently(lambda: self._store.aset(self._key, record.to_json()))
+        _, stored = self._slot.fitted(record)
+        await self._patiently(lambda: self._store.aset(self._key, stored))
 
     async def _patiently(self, call: Callable[[], Awaitable[R]]) -> R:
         """Ask again while the database of a state backend is away: on the event loop it does not wait itself."""
@@ -134,7 +136,7 @@ class AsyncWatermark(Generic[T]):
         )(ask)
 
     def _decoded(self, stored: JsonValue) -> MarkRecord:
-        record = Slot(MemoryStore(), self._key, MarkRecord).decode(stored)
+        record = self._slot.decode(stored)
         if record.definition not in ({}, self._cursor.definition()) or record.type != self._cursor.type:
             raise WatermarkChangedError(
                 f"{self._key!r} is a mark of {record.definition or record.type!r}, and this one is of"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast, overload
 
 from typing_extensions import TypeVar
 
-from airflow_resume.errors import NothingReadError, WatermarkError
+from airflow_resume.errors import NothingReadError, WatermarkError, WindowDeferredError
 from airflow_resume.watermarks.conditions import QueryConditions
 from airflow_resume.watermarks.cursor import CursorType
 from airflow_resume.watermarks.cursor_type import refusal
@@ -513,6 +513,37 @@ class Window(QueryConditions[T]):
                 "advance='observed', and the body neither iterated window.track(rows, ...) nor called"
                 " window.observe(value), so it is not known what was loaded.",
                 "Where it has looked and found nothing, say window.observe(None), and the mark stays.",
+            )
+
+    def check_deferral(self, *, goes_on: bool) -> None:
+        """See that nothing is lost when the process of the body ends, and another one goes on with this window.
+
+        Args:
+            goes_on: the task does, in a method; a trigger may also end it.
+
+        Raises:
+            WindowDeferredError: what the body has said about its rows, and so of the mark, would be lost.
+        """
+        if self.empty:
+            return
+        said = {
+            "iterates track() or split()": self._open_reads > 0,
+            "has seen rows in track() or observe()": self._advance == "observed" and self._has_read,
+            "has called advance()": self._told is not None,
+            "has called fail_from()": self._failed_from is not None,
+            "has called sampled()": self._sampled,
+        }
+        for what, is_so in said.items():
+            if is_so:
+                raise WindowDeferredError(
+                    f"The body defers after it {what}, and that is lost with its process.",
+                    "Say it in the method that goes on, which gets the window: hand it what it needs with"
+                    " defer(kwargs=...).",
+                )
+        if not goes_on:
+            raise WindowDeferredError(
+                "The body defers to a trigger that ends the task itself, so its window would never be committed.",
+                "Name the method that goes on: defer(..., method_name=...).",
             )
 
     def __str__(self) -> str:
