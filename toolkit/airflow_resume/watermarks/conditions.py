@@ -85,6 +85,11 @@ class QueryConditions(Generic[T]):
 
         return condition(self._for_query(""), columns, self._told_columns(type), on=on)
 
+    @property
+    def begins_after_start(self) -> bool:
+        """Whether the row at the start is loaded already, as with an id that is unique."""
+        return self._start == self._at and THE_ONE in self._known
+
     def _told_columns(self, told: Columns) -> tuple[SqlColumn, ...]:
         return self._columns if told is None else columns_of(told, self._cursor)
 
@@ -94,7 +99,7 @@ class QueryConditions(Generic[T]):
             cursor=self._cursor,
             start=self._start,
             end=self._end,
-            after=self._start == self._at and THE_ONE in self._known,
+            after=self.begins_after_start,
             lets_nulls=self._nulls in {"keep", "raise"},
             refuses_nulls=self._nulls == "skip",
             label=label,

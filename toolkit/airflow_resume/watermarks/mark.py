@@ -23,12 +23,13 @@ from airflow_resume.supervisor import dies_with_supervisor
 from airflow_resume.watermarks.commit import OnGap, Outcome
 from airflow_resume.watermarks.cursor import CursorType, infer_cursor
 from airflow_resume.watermarks.decorate import with_window
+from airflow_resume.watermarks.loading import Advance
 from airflow_resume.watermarks.options import Backfill, OnMissing, Options, WhenEmpty
 from airflow_resume.watermarks.partition import Partition, resolve_partition
 from airflow_resume.watermarks.run import WindowRun
 from airflow_resume.watermarks.sql_column import Columns
 from airflow_resume.watermarks.track import Future, Nulls
-from airflow_resume.watermarks.window import Advance, Window
+from airflow_resume.watermarks.window import Window
 
 if TYPE_CHECKING:
     from airflow.sdk import Asset

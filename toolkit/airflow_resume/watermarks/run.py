@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -14,7 +13,6 @@ from airflow_resume.errors import (
     WatermarkAheadError,
     WatermarkChangedError,
     WatermarkConflictError,
-    WatermarkGapError,
 )
 from airflow_resume.record import Slot
 from airflow_resume.store import ask, asset_store, task_store
@@ -25,11 +23,12 @@ from airflow_resume.watermarks.journal import Journal
 from airflow_resume.watermarks.keys import Keys
 from airflow_resume.watermarks.marks import Marks
 from airflow_resume.watermarks.options import Options
+from airflow_resume.watermarks.outcomes import EXPECTED, EXPLAINED, failure_of
 from airflow_resume.watermarks.override import override_of
 from airflow_resume.watermarks.ownership import Mover
 from airflow_resume.watermarks.record import MarkRecord, Owner, Pending, WindowRecord, WindowState
-from airflow_resume.watermarks.staged import StageToken
-from airflow_resume.watermarks.told import told_of, untold_before
+from airflow_resume.watermarks.staged import StageToken, token_of
+from airflow_resume.watermarks.told import untold_before
 from airflow_resume.watermarks.window import Window
 
 if TYPE_CHECKING:
@@ -84,8 +83,7 @@ class WindowRun(Generic[T]):
         window = self._again(begun) if begun and not is_new else self._nothing() if again else self._new()
         if window.record is not None:
             window.record = self._slot.write(window.record)
-        remarks = _remarks(window)
-        log.info("Window %s of %r, try %d%s", window, self._mark_key, self._attempt.try_number, remarks)
+        log.info("Window %s of %r, try %d%s", window, self._mark_key, self._attempt.try_number, window.remarks)
         return window
 
     def _again(self, begun: WindowRecord) -> Window[T]:
@@ -243,7 +241,7 @@ class WindowRun(Generic[T]):
         token = self._token(window, reached)
         outcome, mark = self._commit(window.record, token)
         self._count(window, outcome)
-        self._raise_if_failed(token, outcome, mark, can_begin_anew=token.origin == "mark")
+        self._raise_if_failed(token, outcome, mark, is_own=True)
         self._close(window.record, token, outcome, mark)
         return outcome
 
@@ -265,7 +263,7 @@ class WindowRun(Generic[T]):
             claim=self._attempt.claim(utc_now()),
         )
         outcome, mark = self._commit(record, token)
-        self._raise_if_failed(token, outcome, mark, can_begin_anew=False)  # another task has loaded it
+        self._raise_if_failed(token, outcome, mark, is_own=False)
         self._close(record, token, outcome, mark)
         return outcome
 
@@ -295,32 +293,18 @@ class WindowRun(Generic[T]):
     def _close(self, record: WindowRecord, token: StageToken, outcome: Outcome, mark: MarkRecord | None) -> None:
         """Write down what became of the window, for the next attempt, for consumers, and for a person."""
         self._slot.write(record.model_copy(update={"state": WindowState.COMMITTED, "done": None}))
-        level = logging.INFO if outcome in _EXPECTED else logging.WARNING
-        log.log(level, "Window %s of %r: %s", _bounds(token), self._mark_key, _EXPLAINED[outcome])
+        level = logging.INFO if outcome in EXPECTED else logging.WARNING
+        log.log(level, "Window %s of %r: %s", token.bounds, self._mark_key, EXPLAINED[outcome])
         if outcome is not Outcome.FENCED:
             self._tell(token, outcome, mark)
 
-    def _raise_if_failed(
-        self, token: StageToken, outcome: Outcome, mark: MarkRecord | None, *, can_begin_anew: bool
-    ) -> None:
-        if outcome is Outcome.CONFLICT:
-            self._slot.delete()  # a retry begins anew, at the token that won
-            raise WatermarkConflictError(
-                f"Another run has moved {self._mark_key!r} since this window began.", "A retry begins at the new token."
-            )
-        if outcome is Outcome.REFUSED and can_begin_anew:
+    def _raise_if_failed(self, token: StageToken, outcome: Outcome, mark: MarkRecord | None, *, is_own: bool) -> None:
+        """Fail where the outcome does; a window that this task has loaded from the mark on, a retry begins anew."""
+        error = failure_of(outcome, token, mark, begins_anew=is_own and token.origin == "mark")
+        if isinstance(error, WatermarkConflictError):
             self._slot.delete()
-            raise WatermarkConflictError(
-                f"This window began at {token.start!r}, where the mark {self._mark_key!r} stood, and it stands at"
-                f" {mark and mark.at!r} now: another run has written over it.",
-                "A retry begins at the mark as it stands then.",
-            )
-        if outcome is Outcome.REFUSED:
-            raise WatermarkGapError(
-                f"The window from {token.start!r} begins after the mark {mark and mark.at!r} of {self._mark_key!r},"
-                " and what lies between is not loaded.",
-                "Load that first; on_gap='hold' remembers such windows, and 'jump' goes on over them.",
-            )
+        if error is not None:
+            raise error
 
     def _tell(self, token: StageToken, outcome: Outcome, mark: MarkRecord | None) -> None:
         """Write the line in the asset event, and the note."""
@@ -344,29 +328,7 @@ class WindowRun(Generic[T]):
             self._journal.note(mark.at, utc_now(), first=mark.first)
 
     def _token(self, window: Window[T], reached: T | None) -> StageToken:
-        record, scope = window.record, self._attempt.scope
-        names = {
-            "key": self._mark_key,
-            "partition": self.partition,
-            "dag_id": scope.dag_id,
-            "run_id": scope.run_id,
-            "task_id": scope.task_id,
-        }
-        if record is None:  # nothing is new, and nothing to commit
-            at = self._cursor.dump(self._cursor.parse(window.start, what="the window's start"))
-            return StageToken(**names, start=at, epoch="", base_rev=0)
-        return StageToken(
-            **names,
-            start=record.start,
-            end=record.end,
-            new=None if reached is None else self._cursor.dump(reached),
-            epoch=record.epoch,
-            base_rev=record.base_rev,
-            commits=window.commits,
-            ties=window.ties_at(reached),
-            origin=record.origin,
-            tells=told_of(window, record, self._cursor),
-        )
+        return token_of(window, reached, self._cursor, key=self._mark_key, scope=self._attempt.scope)
 
     def _stage(self, window: Window[T]) -> dict[str, JsonValue]:
         return self._token(window, window.reached()).model_dump(mode="json", by_alias=True)
@@ -378,8 +340,8 @@ class WindowRun(Generic[T]):
             return
         token = self._token(window, reached)
         outcome, mark = self._commit(record, token)
-        self._raise_if_failed(token, outcome, mark, can_begin_anew=token.origin == "mark")
-        log.info("Slice up to %s of %r: %s", self._cursor.dump(stop), self._mark_key, _EXPLAINED[outcome])
+        self._raise_if_failed(token, outcome, mark, is_own=True)
+        log.info("Slice up to %s of %r: %s", self._cursor.dump(stop), self._mark_key, EXPLAINED[outcome])
         window.record = record.model_copy(update={"done": self._cursor.dump(stop)})
         self._slot.write(window.record)
 
@@ -432,32 +394,3 @@ class WindowRun(Generic[T]):
         lag = window.lag()
         if lag is not None:
             metrics.gauge("watermark.lag_seconds", lag, tags)
-
-
-def _bounds(token: StageToken) -> str:
-    return f"[{token.start}, {'...' if token.end is None else token.end})"
-
-
-_EXPECTED = {Outcome.ADVANCED, Outcome.NOOP, Outcome.UNCOMMITTED, Outcome.EMPTY}
-_EXPLAINED: Mapping[Outcome, str] = {
-    Outcome.ADVANCED: "advanced, the mark stands behind it",
-    Outcome.NOOP: "noop, the mark has no further to move",
-    Outcome.GAP: "gap, something before it is not loaded, so the mark stays and the window is remembered",
-    Outcome.JUMPED: "jumped, something before it is not loaded, and the mark moved over that",
-    Outcome.REFUSED: "refused, something before it is not loaded",
-    Outcome.FENCED: "fenced, the mark was made anew since the window began, so it stays",
-    Outcome.CONFLICT: "conflict, another run has moved the token",
-    Outcome.UNCOMMITTED: "not committed, so the mark stays",
-    Outcome.EMPTY: "empty",
-}
-
-
-def _remarks(window: Window[Any]) -> str:
-    remarks = {
-        ", nothing is new": window.empty,
-        ", the first": window.is_initial,
-        ", the mark was set back": window.is_reset,
-        ", begun by an earlier attempt": window.is_retry,
-        ", finished before": window.is_replay,
-    }
-    return "".join(remark for remark, applies in remarks.items() if applies)

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
 
 from airflow_resume.errors import StageTokenError
+from airflow_resume.watermarks.cursor import CursorType
 from airflow_resume.watermarks.keys import Keys
 from airflow_resume.watermarks.record import Origin, ToldWindow
+from airflow_resume.watermarks.told import told_of
+from airflow_resume.watermarks.window import Window
 
 if TYPE_CHECKING:
     from airflow_resume.attempt import Scope
+
+T = TypeVar("T")
 
 
 class StageToken(BaseModel):
@@ -42,6 +47,11 @@ class StageToken(BaseModel):
     origin: Origin = "mark"
     ties: tuple[str, ...] | None = None
     tells: ToldWindow | None = None
+
+    @property
+    def bounds(self) -> str:
+        """Of the window, for people."""
+        return f"[{self.start}, {'...' if self.end is None else self.end})"
 
     @property
     def is_of_nothing(self) -> bool:
@@ -75,3 +85,38 @@ class StageToken(BaseModel):
         """What version 0.1 told of a window."""
         to = self.new if self.end is None else self.end
         return None if to is None else ToldWindow(start=self.start, end=to)
+
+
+def token_of(window: Window[T], reached: T | None, cursor: CursorType[T], *, key: str, scope: Scope) -> StageToken:
+    """The window as it was loaded.
+
+    Args:
+        window: that this task has loaded.
+        reached: how far the mark may move; None: nothing was seen.
+        cursor: of the watermark.
+        key: of the mark.
+        scope: of the task.
+    """
+    names: dict[str, Any] = {
+        "key": key,
+        "partition": window.partition,
+        "dag_id": scope.dag_id,
+        "run_id": scope.run_id,
+        "task_id": scope.task_id,
+    }
+    record = window.record
+    if record is None:  # nothing is new, and nothing to commit
+        at = cursor.dump(cursor.parse(window.start, what="the window's start"))
+        return StageToken(**names, start=at, epoch="", base_rev=0)
+    return StageToken(
+        **names,
+        start=record.start,
+        end=record.end,
+        new=None if reached is None else cursor.dump(reached),
+        epoch=record.epoch,
+        base_rev=record.base_rev,
+        commits=window.commits,
+        ties=window.ties_at(reached),
+        origin=record.origin,
+        tells=told_of(window, record, cursor),
+    )
