@@ -78,8 +78,13 @@ class Loads:
         self.until(again, f"{dag_id} {run_id} again")
 
     def backfill(self, dag_id: str, *days: int, **options: Any) -> list[str]:
-        """Backfill from the first day of January 2026 to the last, and see the runs end; their ids."""
-        body = {"dag_id": dag_id, "from_date": f"2026-01-{days[0]:02}", "to_date": f"2026-01-{days[-1]:02}"}
+        """Backfill from the first day of January 2026 to the last, and see the runs end; their ids.
+
+        `offset`, such as `+09:00`, says where these days begin; by default in UTC.
+        """
+        offset = options.pop("offset", "+00:00")
+        first, last = (f"2026-01-{day:02}T00:00:00{offset}" for day in (days[0], days[-1]))
+        body = {"dag_id": dag_id, "from_date": first, "to_date": last}
         self.airflow.change("POST", "/api/v2/backfills", {"max_active_runs": 1, **body, **options})
         return self.until_runs(dag_id, days[-1] - days[0] + 1, of_type="backfill")
 

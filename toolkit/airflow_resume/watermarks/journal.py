@@ -128,7 +128,7 @@ class Journal:
 
     def _newest_note(self, key: str, task_ids: Iterable[str]) -> Told | None:
         # Of every map index, as a partition may have had another one, and of every run of before, in no order.
-        ti: Any = self.context["ti"]
+        ti: Any = self.context.get("ti")
         notes = ti.xcom_pull(task_ids=sorted(task_ids), key=key, include_prior_dates=True)
         ours = [note for note in notes if isinstance(note, dict) and note.get("at") is not None]
         newest = max(ours, key=lambda note: str(note.get("when", "")), default=None)
