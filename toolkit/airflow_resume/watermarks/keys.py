@@ -7,8 +7,10 @@ would be decoded on the way, and another key be read or written.
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
@@ -56,23 +58,30 @@ class Keys:
         Raises:
             InvalidKeyError: the name makes no key. PartitionError: the partition is not JSON.
         """
-        values.make_key(MARK, name)
-        parts = [name] if partition is None else [name, partition_part(partition)]
-        own = _SEPARATOR.join(parts)
-        with_asset = _SEPARATOR.join([url_safe(asset), *parts])
-        return cls(
-            mark=_cut(f"{MARK}.{own}"),
-            window=_cut(f"{WINDOW}.{with_asset}"),
-            note=_cut(f"{MARK}.{with_asset}"),
-            entry=_cut(own),
-            old=_old_keys(name, partition),
-        )
+        return _keys(asset, name, None if partition is None else partition_text(partition))
 
 
-def _old_keys(name: str, partition: JsonValue) -> Keys:
-    own = name if partition is None else f"{name}.{quote(partition_text(partition), safe=':')}".replace("~", "%7E")
-    mark = _cut(f"{MARK}.{own}")
-    return Keys(mark=mark, window=_cut(f"{WINDOW}.{own}"), note=mark, entry=mark.removeprefix(f"{MARK}."))
+@lru_cache(maxsize=256)
+def _keys(asset: str, name: str, partition: str | None) -> Keys:
+    """The keys; a partition as canonical JSON."""
+    values.make_key(MARK, name)
+    parts = [name] if partition is None else [name, _part(partition)]
+    own = _SEPARATOR.join(parts)
+    with_asset = _SEPARATOR.join([url_safe(asset), *parts])
+    old_own = name if partition is None else f"{name}.{quote(partition, safe=':')}".replace("~", "%7E")
+    old_mark = _cut(f"{MARK}.{old_own}")
+    return Keys(
+        mark=_cut(f"{MARK}.{own}"),
+        window=_cut(f"{WINDOW}.{with_asset}"),
+        note=_cut(f"{MARK}.{with_asset}"),
+        entry=_cut(own),
+        old=Keys(
+            mark=old_mark,
+            window=_cut(f"{WINDOW}.{old_own}"),
+            note=old_mark,
+            entry=old_mark.removeprefix(f"{MARK}."),
+        ),
+    )
 
 
 def _cut(key: str) -> str:
@@ -87,14 +96,9 @@ def url_safe(text: str) -> str:
     return _OTHER.sub(lambda found: b"~%02X" % found[0][0], text.encode()).decode()
 
 
-def partition_part(partition: JsonValue) -> str:
-    """The partition as a part of a key: text as it is, other JSON behind `~j`; no two partitions have one part.
-
-    Raises:
-        PartitionError: it is not JSON.
-    """
-    text = partition_text(partition)
-    return url_safe(partition) if isinstance(partition, str) else f"{_JSON}{url_safe(text)}"
+def _part(partition: str) -> str:
+    """The partition as a part of a key: text as it is, other JSON behind `~j`; no two partitions have one part."""
+    return url_safe(json.loads(partition)) if partition.startswith('"') else f"{_JSON}{url_safe(partition)}"
 
 
 def partition_text(partition: JsonValue) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import Enum
+from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
@@ -55,6 +56,12 @@ class Owner(BaseModel):
 
     def __str__(self) -> str:
         return f"the task {self.task_id!r} of the Dag {self.dag_id!r}"
+
+
+@lru_cache(maxsize=64)
+def owner_of(dag_id: str, task_id: str) -> Owner | None:
+    """The task by that name; None where no task runs."""
+    return Owner(dag_id=dag_id, task_id=task_id) if dag_id and task_id else None
 
 
 class Untold(BaseModel):

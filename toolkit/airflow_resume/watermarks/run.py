@@ -26,7 +26,7 @@ from airflow_resume.watermarks.options import Options
 from airflow_resume.watermarks.outcomes import EXPECTED, EXPLAINED, failure_of
 from airflow_resume.watermarks.override import override_of
 from airflow_resume.watermarks.ownership import Mover
-from airflow_resume.watermarks.record import MarkRecord, Owner, Pending, WindowRecord, WindowState
+from airflow_resume.watermarks.record import MarkRecord, Pending, WindowRecord, WindowState, owner_of
 from airflow_resume.watermarks.staged import StageToken, token_of
 from airflow_resume.watermarks.told import untold_before
 from airflow_resume.watermarks.window import Window
@@ -374,7 +374,7 @@ class WindowRun(Generic[T]):
         """The task, as one that moves the mark."""
         dag_id, task_ids = self._attempt.scope.dag_id, getattr(self.context.get("dag"), "task_dict", None)
         return Mover(
-            owner=Owner(dag_id=dag_id, task_id=task_id) if dag_id and task_id else None,
+            owner=owner_of(dag_id, task_id),
             shared=self._options.shared,
             task_ids=task_ids,
         )
