@@ -14,8 +14,10 @@ from airflow_resume.errors import CursorColumnError, CursorTypeError, UnsortedRo
 from airflow_resume.watermarks.columns import Column, Frame
 from airflow_resume.watermarks.commit import MAX_TIES
 from airflow_resume.watermarks.cursor_type import refusal
+from airflow_resume.watermarks.rows import tie_of as tie_of_value
 from airflow_resume.watermarks.rows import tie_reader
 from airflow_resume.watermarks.rules import Order, Rules
+from airflow_resume.watermarks.scalars import is_finer
 from airflow_resume.watermarks.tally import Tally
 
 _VALUE, _UNIQUE, _VERSION = 0, 1, 2
@@ -152,17 +154,20 @@ class _Watch:
             return [], []
         here = self._at(column, rules.at)
         places = [] if here is None else self._frame.places(here)
-        ties = list(zip(places, self._ties(here), strict=False))
+        ties = list(zip(places, self._ties(column, here), strict=False))
         known = [place for place, tie in ties if rules.knows(tie)]
         return known, [tie for _, tie in ties if not rules.knows(tie)]
 
     def _ties_at(self, column: Column, value: Any) -> Iterable[str | None]:
-        return self._ties(self._at(column, value))
+        return self._ties(column, self._at(column, value))
 
-    def _ties(self, mask: Any) -> Iterable[str | None]:
+    def _ties(self, column: Column, mask: Any) -> Iterable[str | None]:
         tie_of: Any = self._tie_of
         if self._unique is None and self._version is None:  # the value itself is unique
-            return [tie_of(None)] * self._count(mask)
+            if getattr(column.meaning, "unit", "") != "ns":
+                return [tie_of(None)] * self._count(mask)
+            values = self._elements(self._key, mask, exact=True)
+            return [tie_of_value(value) if is_finer(value) else tie_of(None) for value in values]
         return map(tie_of, zip(*self._identities(mask), strict=True))
 
     def _identities(self, mask: Any) -> list[list[Any]]:
@@ -205,13 +210,13 @@ class _Watch:
 
 
 def _kept_apart(ties: Iterable[str | None] | None) -> set[str] | None:
-    """The ties, or more than are kept of them; None where a row has none."""
+    """The ties, or more than are kept of them; a row that has none is delivered again."""
     if ties is None:
         return None
     found: set[str] = set()
     for tie in ties:
         if tie is None:
-            return None
+            continue
         found.add(tie)
         if len(found) > MAX_TIES:
             break

@@ -33,6 +33,8 @@ class Loading(Generic[T]):
     _known: frozenset[str]
     _settles: bool
     _must_track: bool
+    _reader: CursorType[T]
+    """The cursor, reading values as the source's column has them."""
 
     @property
     def empty(self) -> bool:
@@ -65,7 +67,7 @@ class Loading(Generic[T]):
         """
         found = plain(value)
         if found is not None:
-            self.tally.see(self._cursor.parse_row(found, what="observe()"))
+            self.tally.see(self._reader.parse_row(found, what="observe()"))
         self._has_read = True
 
     def advance(self, value: object) -> None:
@@ -82,7 +84,7 @@ class Loading(Generic[T]):
         if found is None and is_ordered:
             remedy = "Where nothing was found, say window.advance(window.start), and the mark stays."
             raise refusal(value, remedy, what="advance()")
-        told: Any = self._cursor.parse(found, what="advance()")
+        told: Any = self._reader.parse(found, what="advance()")
         before: Any = self._told
         if is_ordered and before is not None and told < before:
             log.warning(
@@ -96,7 +98,7 @@ class Loading(Generic[T]):
 
     def fail_from(self, value: object) -> None:
         """What lies at this value or behind it is not loaded: the mark moves no further than to it."""
-        failed = self._cursor.parse(value, what="fail_from()")
+        failed = self._reader.parse(value, what="fail_from()")
         if self._failed_from is None or failed < self._failed_from:  # type: ignore[operator]
             self._failed_from = failed
 

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any, Literal, TypeAlias, TypeVar
 
 from airflow_resume import values
-from airflow_resume.watermarks.scalars import plain
+from airflow_resume.watermarks.scalars import is_finer, plain
 
 RowT = TypeVar("RowT")
 
@@ -87,11 +87,14 @@ def columns(row: object) -> list[str]:
     return [str(name) for name in names if not str(name).startswith("_")]
 
 
-def tie_reader(unique: Unique[RowT], version: Key[RowT] | None = None) -> Callable[[RowT], str | None] | None:
+def tie_reader(
+    unique: Unique[RowT], version: Key[RowT] | None = None, *, key: Key[RowT] | None = None
+) -> Callable[[RowT], str | None] | None:
     """What tells a row from others of the same cursor value, in a few digits; None for a row without such a value.
 
     Values are told apart by their type as well: 1 and "1" are two. So a row whose id comes in another type is loaded
-    again, and never taken for one that was loaded.
+    again, and never taken for one that was loaded. A value that is unique by itself, read by `key`, is told apart from
+    others of the same microsecond where it has more digits.
 
     Raises:
         ValueError: a version of nothing.
@@ -101,7 +104,7 @@ def tie_reader(unique: Unique[RowT], version: Key[RowT] | None = None) -> Callab
             raise ValueError("version= says in which state a row was loaded.\nGive unique= too: which row it is.")
         return None
     if unique is True and version is None:
-        return lambda _: THE_ONE
+        return _the_one(reader(key)) if key is not None else lambda _: THE_ONE
     read = (lambda _: THE_ONE) if unique is True else reader(unique)
     if version is None:
         return lambda row: tie_of(read(row))
@@ -112,6 +115,14 @@ def tie_reader(unique: Unique[RowT], version: Key[RowT] | None = None) -> Callab
         return None if found is None else _digits((found, _identity(read_version(row))))
 
     return read_both
+
+
+def _the_one(read: Callable[[RowT], Any]) -> Callable[[RowT], str | None]:
+    def tie(row: RowT) -> str | None:
+        value = read(row)
+        return tie_of(value) if is_finer(value) else THE_ONE
+
+    return tie
 
 
 def tie_of(value: Any) -> str | None:

@@ -67,7 +67,8 @@ class Rules:
             return False
         tally.rows += 1
         tally.late += value < self.at
-        tally.see(value, None if tie is None else {tie})
+        # A row that nothing makes unique is none of those that are known: it is delivered again, and only it.
+        tally.see(value, None if unique_of is None or value < self.at else set() if tie is None else {tie})
         return True
 
     def value_of(self, row: RowT, key_of: Callable[[RowT], Any]) -> Any:

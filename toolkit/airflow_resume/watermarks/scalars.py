@@ -5,6 +5,7 @@ None of these libraries is imported here: a value is recognised by where its typ
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from datetime import date, datetime, timedelta, timezone
 from decimal import Decimal
@@ -68,6 +69,21 @@ def _arrow(value: Any) -> Any:
     if unit in TICKS and hasattr(value.type, "tz"):  # as_py() wants pandas for nanoseconds
         return moment(value.value, unit, is_aware=value.type.tz is not None)
     return plain(value.as_py())
+
+
+_FINE_TEXT = re.compile(r"[.,][0-9]{7,}")
+
+
+def is_finer(value: Any) -> bool:
+    """Whether a time has more digits than a cursor looks at, which ends at microseconds."""
+    if isinstance(value, str):
+        return _FINE_TEXT.search(value) is not None
+    if getattr(value, "nanosecond", 0):  # of pandas
+        return True
+    unit = getattr(getattr(value, "dtype", None), "str", "")[1:]
+    if unit.startswith("M8["):
+        return bool(value != value.astype("M8[us]"))
+    return getattr(getattr(value, "type", None), "unit", None) == "ns" and bool(value.value % 1_000)  # of Arrow
 
 
 def moment(ticks: int, unit: str, *, is_aware: bool) -> datetime:

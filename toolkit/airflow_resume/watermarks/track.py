@@ -135,7 +135,7 @@ class Tracker(Rules):
         version: Key[RowT] | None,
         ordered: bool,
     ) -> Iterator[RowT]:
-        key_of, unique_of = reader(key), tie_reader(unique, version)
+        key_of, unique_of = reader(key), tie_reader(unique, version, key=key)
         order = Order() if ordered else None
         row_kind: Any = None
         frame: Frame | None = None

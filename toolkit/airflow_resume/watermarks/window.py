@@ -74,6 +74,7 @@ class Window(Loading[T], QueryConditions[T]):
         self._nulls: Nulls | None = nulls
         self._future: Future = future
         self._columns, self._label = columns_of(sql, cursor), label
+        self._reader = reading(cursor, self._columns)
         self._settles = record is not None and record.settles
         limit = None if record is None else record.limit
         self._limit = None if limit is None else cursor.parse(limit, what="the limit")
@@ -209,7 +210,7 @@ class Window(Loading[T], QueryConditions[T]):
             ValueError: a version without `unique`.
         """
         tracker = Tracker(
-            cursor=reading(self._cursor, self._columns),
+            cursor=self._reader,
             at=self._at,
             start=self._start,
             end=self._end,
