@@ -18,7 +18,7 @@ from concurrent_writers import PLACES, MariaDB, Place, PostgreSQL, SQLite
 from sql_places import database_on_postgresql
 
 from airflow_resume import watermark
-from airflow_resume.errors import SupersededError
+from airflow_resume.errors import FullPageError, SupersededError
 from airflow_resume.testing import TaskAttempt, World, task_context
 from airflow_resume.watermarks import Cursor, Watermark, Window
 
@@ -146,7 +146,7 @@ def test_a_page_of_one_moment_stops_instead_of_turning_round_for_ever(make_paged
     source = make_paged(23, timedelta(0))
     page = made_by("pages", query=source.query, save=source.save)
     page["LIMIT"] = 5
-    with pytest.raises(ValueError, match="Use a keyset"):
+    with pytest.raises(FullPageError, match="keyset"):
         Runs(page["paged"], body_of(page["load_page"])).run(2)
 
 

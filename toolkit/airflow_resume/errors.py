@@ -338,6 +338,10 @@ class WindowDeferredError(WatermarkError, AirflowFailException):
     """The body defers in a way in which its window could never be committed rightly."""
 
 
+class FullPageError(WatermarkError, AirflowFailException):
+    """A page is full, and no row of it lies after the mark: the mark could never move on."""
+
+
 class WatermarkGapError(WatermarkError, AirflowFailException):
     """Something before the window is not loaded, and the policy does not go on over it."""
 

@@ -225,3 +225,25 @@ def test_a_backfill_of_days_and_of_times_without_a_zone() -> None:
         delay=NO_DELAY,
     )
     assert load(backfilling(a_try(), day(2), day(3)), naive).start == datetime(2026, 1, 2)  # noqa: DTZ001
+
+
+@pytest.mark.parametrize(
+    ("wishes", "words"),
+    [
+        ({"from": 1, "to": 5}, "names no watermark"),
+        ({"numbers": {"from": 1, "to": 5}}, "is an asset"),
+    ],
+)
+def test_a_window_for_no_watermark_is_refused(wishes: dict[str, Any], words: str) -> None:
+    attempt = a_try()
+    attempt.context["dag_run"].conf = {"watermark": wishes}
+    with pytest.raises(OverrideError, match=words) as raised:
+        numbers(Counter(10)).begin(attempt.context)
+    assert '{"watermark": {"watermark": {"from"' in str(raised.value)
+
+
+def test_a_window_for_another_watermark_is_said_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    attempt = a_try()
+    attempt.context["dag_run"].conf = {"watermark": {"others": {"from": 1, "to": 5}}}
+    assert numbers(Counter(10)).begin(attempt.context).end == 10
+    assert "names windows of 'others', and this watermark is 'watermark'" in caplog.text

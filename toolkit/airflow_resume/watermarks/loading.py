@@ -7,7 +7,7 @@ from typing import Any, Generic, Literal, cast
 
 from typing_extensions import TypeVar
 
-from airflow_resume.errors import NothingReadError, WindowDeferredError
+from airflow_resume.errors import FullPageError, NothingReadError, WindowDeferredError
 from airflow_resume.watermarks.cursor import CursorType
 from airflow_resume.watermarks.cursor_type import refusal
 from airflow_resume.watermarks.record import Origin, WindowRecord
@@ -50,6 +50,7 @@ class Loading(Generic[T]):
         self.tally = Tally()
         """What went through `track` and `observe`."""
         self._told: T | None = None
+        self._page_is_full = False
         self._failed_from: T | None = None
         self._sampled = self._has_read = self._has_tracked = self._must_track = False
         self._open_reads = 0
@@ -121,7 +122,8 @@ class Loading(Generic[T]):
     def _limited(self, value: T) -> T:
         """The value, or what holds the mark back before it."""
         reached: Any = value
-        for limit in (self._end, self._limit, self._told, self._failed_from):
+        page_end = self.tally.top if self._page_is_full else None
+        for limit in (self._end, self._limit, self._told, self._failed_from, page_end):
             if limit is not None and limit < reached:
                 reached = limit
         return cast("T", reached)
@@ -167,7 +169,7 @@ class Loading(Generic[T]):
         """See that the body has read what the mark is to move over.
 
         Raises:
-            NothingReadError: it has not.
+            NothingReadError: it has not. FullPageError: the mark could not move, in this run or another.
         """
         if self._sampled or self.empty:
             return
@@ -177,6 +179,13 @@ class Loading(Generic[T]):
                 " what was loaded.",
                 "Consume them all before returning; if the rest is to be left to another run, say so with"
                 " window.advance(value).",
+            )
+        if self._page_is_full and self._told is None and (self.tally.top is None or not self.tally.top > self._at):
+            raise FullPageError(
+                "The last page that was read is full, and no row of it lies after the mark, so the mark could never"
+                " move on.",
+                "Read larger pages; or page after page, until one is not full; or with a keyset of the time and an id."
+                " With a lookback, pages may be full of rows that were loaded before.",
             )
         if self._must_track and not self._has_tracked:
             raise NothingReadError(
@@ -211,6 +220,7 @@ class Loading(Generic[T]):
             "iterates track() or split()": self._open_reads > 0,
             "has seen rows in track() or observe()": self._advance == "observed" and self._has_read,
             "has called advance()": self._told is not None,
+            "has read a full page": self._page_is_full,
             "has called fail_from()": self._failed_from is not None,
             "has called sampled()": self._sampled,
         }

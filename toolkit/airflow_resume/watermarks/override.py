@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from pydantic import JsonValue
 
 T = TypeVar("T")
+
+log = logging.getLogger(__name__)
 
 CONF_KEY = "watermark"
 _MEMBERS = {"from", "to", "commit"}
@@ -51,10 +54,34 @@ def override_of(context: AnyContext, options: Options[T]) -> Override[T] | None:
         )
     if wishes is not None and options.name in wishes:
         return _of_conf(wishes[options.name], options)
+    if wishes:
+        _check_named(wishes, options)
     run_type = getattr(run, "run_type", None)
     if str(getattr(run_type, "value", run_type)) == "backfill":
         return _of_backfill(context, options)
     return None
+
+
+def _check_named(wishes: Mapping[str, Any], options: Options[Any]) -> None:
+    """See that a wish that is not for this watermark is for another one.
+
+    Raises:
+        OverrideError: it is no window by the name of a watermark, or by that of the asset.
+    """
+    remedy = f'Write {{"{CONF_KEY}": {{"{options.name}": {{"from": ..., "to": ..., "commit": false}}}}}}.'
+    if not all(isinstance(wish, Mapping) for wish in wishes.values()):
+        raise OverrideError(f'conf["{CONF_KEY}"] is {wishes!r}, and names no watermark.', remedy)
+    if options.asset.name in wishes:
+        raise OverrideError(
+            f'conf["{CONF_KEY}"] names {options.asset.name!r}, which is an asset, and its watermark is'
+            f" {options.name!r}.",
+            remedy,
+        )
+    log.warning(
+        "The run's conf names windows of %s, and this watermark is %r: it goes on from its mark.",
+        ", ".join(map(repr, wishes)),
+        options.name,
+    )
 
 
 def _of_conf(wish: Any, options: Options[T]) -> Override[T]:

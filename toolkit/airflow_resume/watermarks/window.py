@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 from typing_extensions import TypeVar
 
+from airflow_resume.arguments import check_whole
 from airflow_resume.errors import WatermarkError
 from airflow_resume.watermarks.conditions import QueryConditions
 from airflow_resume.watermarks.cursor import CursorType
@@ -30,6 +31,20 @@ T = TypeVar("T", default=Any)
 
 CHECK_SECONDS = 5
 """How often `track` and `split` look whether the window is still this attempt's."""
+
+
+class Count:
+    """Rows, or frames of rows, on their way; how many there were."""
+
+    def __init__(self, given: Iterable[Any]) -> None:
+        self._given = given
+        self.rows = 0
+
+    def __iter__(self) -> Iterator[Any]:
+        for row in self._given:
+            frame = frame_of(row)
+            self.rows += 1 if frame is None else frame.size
+            yield row
 
 
 class Window(Loading[T], QueryConditions[T]):
@@ -168,6 +183,7 @@ class Window(Loading[T], QueryConditions[T]):
         unique: str | int | Sequence[str | int] | Literal[True] | None = None,
         version: str | int | Sequence[str | int] | None = None,
         ordered: bool = False,
+        limit: int | None = None,
     ) -> FrameT: ...
     @overload
     def track(
@@ -178,6 +194,7 @@ class Window(Loading[T], QueryConditions[T]):
         unique: Unique[RowT] = None,
         version: Key[RowT] | None = None,
         ordered: bool = False,
+        limit: int | None = None,
     ) -> Iterator[RowT]: ...
     def track(
         self,
@@ -187,6 +204,7 @@ class Window(Loading[T], QueryConditions[T]):
         unique: Any = None,
         version: Any = None,
         ordered: bool = False,
+        limit: int | None = None,
     ) -> Any:
         """The rows, on their way to be loaded, watched: iterate what comes back, to its end.
 
@@ -202,6 +220,9 @@ class Window(Loading[T], QueryConditions[T]):
             version: what is another value when such a row was changed (a column, several or a function): one that was
                 changed without another cursor value is loaded again then.
             ordered: the rows come in the order of the cursor; an error if they do not.
+            limit: how many rows the source gives at most, in the order of the cursor (`ORDER BY ... LIMIT`): of a full
+                page the mark moves to the last row, and the next run goes on there. Where the body reads page after
+                page, the last one counts.
 
         Raises:
             CursorColumnError, CursorTypeError, NullCursorError, FutureRowError, UnsortedRowsError: at the row; of a
@@ -218,26 +239,35 @@ class Window(Loading[T], QueryConditions[T]):
             future=self._future,
             known=self._known,
         )
+        if limit is not None:
+            check_whole("limit", limit, least=1)
+            ordered = True  # or the last row would not be the one up to which all are there
         self._check_now_and_then()
         frame = frame_of(rows)
         if frame is None:
             check_rows(rows)
-            read = tracker.tracked(rows, key, self.tally, unique=unique, version=version, ordered=ordered)
+            count = Count(rows)
+            given = rows if limit is None else count
+            read = tracker.tracked(given, key, self.tally, unique=unique, version=version, ordered=ordered)
             self._has_read = self._has_tracked = True
             self._open_reads += 1
-            return self._read_to_its_end(read)
+            return self._read_to_its_end(read, count, limit)
         self._has_read = self._has_tracked = True
         self._open_reads += 1  # and it stays so if the frame is refused
         found = tracker.framed(frame, key, self.tally, unique=unique, version=version, ordered=ordered)
         self._open_reads -= 1
+        self._page_is_full = limit is not None and frame.size >= limit
         return found
 
-    def _read_to_its_end(self, elements: Iterator[RowT]) -> Iterator[RowT]:
-        return chain(elements, self._note_end())
+    def _read_to_its_end(
+        self, elements: Iterator[RowT], count: Count | None = None, limit: int | None = None
+    ) -> Iterator[RowT]:
+        return chain(elements, self._note_end(count, limit))
 
-    def _note_end(self) -> Iterator[Any]:
+    def _note_end(self, count: Count | None, limit: int | None) -> Iterator[Any]:
         """Nothing, behind what there was."""
         self._open_reads -= 1
+        self._page_is_full = count is not None and limit is not None and count.rows >= limit
         self._check_now_and_then()
         yield from ()
 
@@ -288,6 +318,8 @@ class Window(Loading[T], QueryConditions[T]):
         self._has_tracked = self._has_tracked or piece._has_tracked
         if piece._failed_from is not None:
             self.fail_from(piece._failed_from)
+        if piece._page_is_full:
+            self.fail_from(piece._start if piece.tally.top is None else piece.tally.top)
         told: Any = piece._told
         if told is not None and told < stop:
             self.fail_from(told)
