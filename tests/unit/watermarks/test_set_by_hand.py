@@ -70,9 +70,9 @@ def test_a_mark_that_moved_there_by_itself_is_warned_about(caplog: pytest.LogCap
     assert "stands at '20', and by the watermark's clock it is 10 now" in caplog.text
 
 
-def test_an_initial_value_may_lie_ahead(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_initial_value_may_lie_ahead_and_is_warned_about(caplog: pytest.LogCaptureFixture) -> None:
     assert numbers(Counter(10), initial=100).begin(a_try().context).empty
-    assert "by the watermark's clock" not in caplog.text
+    assert "stands at '100', and by the watermark's clock it is 10 now" in caplog.text
 
 
 @pytest.mark.parametrize("stored", ["2026-01-01", 0.5])

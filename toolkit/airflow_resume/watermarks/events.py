@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from airflow_resume.errors import WatermarkError
@@ -61,7 +62,7 @@ def windows_from_events(
     """
     triggering: Any = context.get("triggering_asset_events") or {}
     try:
-        events = list(triggering[asset])
+        events = sorted(triggering[asset], key=_when)
     except KeyError:
         raise WatermarkError(
             f"This run was not triggered by the asset {asset.name!r}, so there are no windows to process.",
@@ -75,11 +76,18 @@ def windows_from_events(
     ]
 
 
+def _when(event: Any) -> float:
+    when = getattr(event, "timestamp", None)
+    return when.timestamp() if isinstance(when, datetime) else 0.0
+
+
 def _loaded(event: Any, key: str, entry: dict[str, Any], cursor: CursorType[Any] | None) -> LoadedWindow:
     known = cursor or _cursor_of(entry)
 
     def parsed(value: JsonValue) -> Any:
-        return value if known is None or value is None else known.parse(value, what=f"the event of {key!r}")
+        if known is None or value is None:
+            return value
+        return known.present(known.parse(value, what=f"the event of {key!r}"))
 
     return LoadedWindow(
         name=entry.get("name", key),

@@ -86,6 +86,20 @@ class Journal:
         """The newest line or, for lack of one, the newest note."""
         return ask(self.store, lambda: next(self._lines(), None) or self._noted())
 
+    @property
+    def has_events(self) -> bool:
+        """Whether the events of the asset can be read: it is among the task's inlets."""
+        events: Any = self.context.get("inlet_events")
+        return events is not None and self.asset in list(events)
+
+    def has_line_of(self, run_id: str, map_index: int) -> bool:
+        """Whether one of the newest events is that of this task instance, and has a line about the mark."""
+        return ask(self.store, lambda: any(self._is_of(event, run_id, map_index) for event in self._newest_events()))
+
+    def _is_of(self, event: Any, run_id: str, map_index: int) -> bool:
+        index = -1 if event.source_map_index is None else event.source_map_index
+        return (event.source_run_id, index) == (run_id, map_index) and self.keys.entry in entries_of(event)
+
     def moves(self, count: int) -> list[Told]:
         """The newest lines that tell of a move, oldest first."""
         moves: list[Told] = []
@@ -105,9 +119,9 @@ class Journal:
                 yield Told(at=line["at"], run_id=event.source_run_id or "", first=line.get("first"))
 
     def _newest_events(self) -> Iterable[Any]:
-        events: Any = self.context.get("inlet_events")
-        if events is None or self.asset not in list(events):
+        if not self.has_events:
             return []
+        events: Any = self.context.get("inlet_events")
         found = events[self.asset]
         if hasattr(found, "ascending"):
             return list(found.ascending(False).limit(NEWEST))

@@ -7,7 +7,7 @@ from typing import Any, Generic, Literal, cast
 
 from typing_extensions import TypeVar
 
-from airflow_resume.errors import FullPageError, NothingReadError, WindowDeferredError
+from airflow_resume.errors import FullPageError, NothingReadError, WatermarkError, WindowDeferredError
 from airflow_resume.watermarks.cursor import CursorType
 from airflow_resume.watermarks.cursor_type import refusal
 from airflow_resume.watermarks.record import Origin, WindowRecord
@@ -99,6 +99,11 @@ class Loading(Generic[T]):
 
     def fail_from(self, value: object) -> None:
         """What lies at this value or behind it is not loaded: the mark moves no further than to it."""
+        if not self._cursor.is_ordered:
+            raise WatermarkError(
+                f"A {self._cursor.type} has no order, so nothing lies behind it.",
+                "Raise an error where something could not be loaded: the mark stays, and a retry begins there.",
+            )
         failed = self._reader.parse(value, what="fail_from()")
         if self._failed_from is None or failed < self._failed_from:  # type: ignore[operator]
             self._failed_from = failed
@@ -128,9 +133,15 @@ class Loading(Generic[T]):
                 reached = limit
         return cast("T", reached)
 
+    @property
+    def mark(self) -> T:
+        """Where it stood when the window began."""
+        return self._at
+
     def loaded_to(self) -> T | None:
         """Up to where rows were loaded; None: nothing was seen."""
-        is_whole = self.origin != "mark" and self._told is None and self._advance != "explicit"
+        is_isolated = self.record is not None and self.record.origin != "mark" and not self.record.commits
+        is_whole = is_isolated and self._told is None and self._advance != "explicit"
         return self._limited(self._end) if is_whole and self._end is not None else self.reached()
 
     @property

@@ -12,6 +12,7 @@ from airflow_resume.attempt import Attempt, utc_now
 from airflow_resume.errors import CursorTypeError, UnreadableRecordError
 from airflow_resume.watermarks.commit import Mark
 from airflow_resume.watermarks.cursor import CursorType
+from airflow_resume.watermarks.cursor_type import refusal
 from airflow_resume.watermarks.record import MarkRecord, Move, Owner, Pending, Untold, Writer
 
 if TYPE_CHECKING:
@@ -42,6 +43,8 @@ class MarkCodec(Generic[T]):
             UnreadableRecordError: it is none of the cursor.
         """
         try:
+            if isinstance(value, str) and len(value) > 1 and value[0] == value[-1] == '"':
+                raise refusal(value, "Type one pair of double quotes, not two.", what=self.key)
             return self.cursor.parse(value, what=self.key)
         except CursorTypeError as error:
             raise UnreadableRecordError(

@@ -141,7 +141,7 @@ class Marks(Generic[T]):
         if before is not None:
             history = self._codec.newest((*before.history, self._move_to(at)))
             first = self._answer if before.first is None else before.first
-            kept = {"owner": before.owner, "shared": before.shared, "first": first}
+            kept = {"owner": before.owner, "shared": before.shared, "first": first, "untold": before.untold}
             made = made.model_copy(update={"history": history, **kept})
         return self._slot.write(made)
 

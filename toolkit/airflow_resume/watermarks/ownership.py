@@ -66,7 +66,8 @@ class Mover:
             raise WatermarkOwnedError(
                 f"The mark {record.key!r} of asset {asset!r} is moved by {record.owner}, and this is {self.owner}: each"
                 " would skip what the other has read.",
-                "Give this watermark a name= of its own; or shared=True in both, if they load one target together. If"
+                "Give this watermark a name= of its own; or shared=True in both, if they load one target together: the"
+                " other must have run so once. If"
                 f" the other is no more, hand the mark over: {by_hand}",
             )
         return found

@@ -203,6 +203,9 @@ class WindowRecord(Record):
         settles: nothing before the end changes any more.
         done: slices before it are loaded and committed (`window.split`).
         told_from: where the line in the asset event begins; None: at `start`. `told_after`: without this value itself.
+        new_from: from where on nothing was told of before; None: from where the mark stood.
+        reached: how far this run has moved the mark, in slices or in an earlier attempt, and with what `outcome`.
+            `reached_whole`: the row there is loaded, too, and the only one.
     """
 
     start: JsonValue = Field(default=None, validation_alias="from", serialization_alias="from")
@@ -220,9 +223,17 @@ class WindowRecord(Record):
     done: JsonValue = None
     told_from: JsonValue = None
     told_after: Literal[True] | None = None
+    new_from: JsonValue = None
+    reached: JsonValue = None
+    reached_whole: Literal[True] | None = None
+    outcome: str | None = None
     state: WindowState = WindowState.PENDING
     claim: Claim
 
     def with_less_history(self) -> WindowRecord | None:
-        """Without the ties, whose rows are then read again."""
-        return self.model_copy(update={"ties": None}) if self.ties else None
+        """Without the ties, whose rows are then read again; then without what consumers learn more exactly by."""
+        if self.ties:
+            return self.model_copy(update={"ties": None})
+        more = ("told_from", "told_after", "new_from", "reached", "reached_whole", "outcome")
+        has_more = any(getattr(self, name) is not None for name in more)
+        return self.model_copy(update=dict.fromkeys(more)) if has_more else None

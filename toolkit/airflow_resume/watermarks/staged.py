@@ -27,7 +27,7 @@ class StageToken(BaseModel):
         dag_id, run_id, task_id: of the task that loaded it.
         new: how far the mark may move.
         ties: which rows at `new` are loaded.
-        tells: what consumers learn; None: there is nothing to tell.
+        tells: what consumers learn; None: there is nothing to tell. `told_as`: with which outcome, if not the last one.
     """
 
     model_config = ConfigDict(defer_build=True, frozen=True, extra="forbid")
@@ -47,6 +47,7 @@ class StageToken(BaseModel):
     origin: Origin = "mark"
     ties: tuple[str, ...] | None = None
     tells: ToldWindow | None = None
+    told_as: str | None = None
 
     @property
     def bounds(self) -> str:

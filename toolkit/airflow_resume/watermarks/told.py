@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from airflow_resume.attempt import Scope
 from airflow_resume.watermarks.cursor import CursorType
 from airflow_resume.watermarks.record import MarkRecord, ToldWindow, Untold, WindowRecord
 from airflow_resume.watermarks.track import THE_ONE
@@ -17,49 +16,44 @@ from airflow_resume.watermarks.window import Window
 
 T = TypeVar("T")
 
-_WITHOUT_EVENT = {"failed", "upstream_failed", "skipped", "removed"}
-"""States of a task instance that has sent no asset event."""
-
 
 def told_of(window: Window[T], record: WindowRecord, cursor: CursorType[T]) -> ToldWindow | None:
     """What the event of this run tells of: what was loaded, and not what the window was to load; None: nothing."""
-    if window.is_sample:
-        return None
-    end = window.loaded_to()
-    if end is not None:
+    reached: Any = None if record.reached is None else cursor.parse(record.reached, what="the slices done")
+    end: Any = None if window.is_sample else window.loaded_to()
+    if end is not None and (reached is None or not cursor.is_ordered or not end < reached):
         to, is_upto = cursor.dump(end), window.includes(end)
-    elif record.told_from is not None:  # nothing was seen but what an earlier run does not tell of
-        to, is_upto = record.start if record.at is None else record.at, THE_ONE in (record.ties or ())
+    elif reached is not None:  # nothing was seen but what slices, or an earlier attempt, have loaded
+        end, to, is_upto = reached, record.reached, record.reached_whole is True
+    elif record.told_from is not None and not window.is_sample:  # nor that, but what an earlier run does not tell of
+        end, to, is_upto = window.mark, record.start if record.at is None else record.at, THE_ONE in (record.ties or ())
     else:
         return None
     start = record.start if record.told_from is None else record.told_from
     is_after = window.begins_after_start if record.told_from is None else record.told_after
-    if start == to and (is_after or not is_upto):
+    first: Any = cursor.parse(start, what="where the line begins")
+    if first == end if not cursor.is_ordered else not first < end and not (first == end and is_upto and not is_after):
         return None
     return ToldWindow(
         start=start,
         end=to,
         bounds=f"{'(' if is_after else '['}{']' if is_upto else ')'}",
-        new_from=None if record.at in (None, record.start) else record.at,
+        new_from=record.new_from if record.at in (None, record.start) or record.new_from is not None else record.at,
     )
 
 
-def untold_before(
-    mark: MarkRecord, start: T, cursor: CursorType[T], *, state_of: Callable[[Scope], str | None]
-) -> Untold | None:
-    """What a run loaded that moved the mark and then did not succeed, if a window from `start` on does not cover it.
+def untold_before(mark: MarkRecord, *, has_told: Callable[[Untold], bool]) -> Untold | None:
+    """What a run loaded that moved the mark, if no asset event tells of it.
 
     Args:
-        mark: where the window begins.
-        start: of the window.
-        cursor: of the watermark.
-        state_of: the state of a task instance in Airflow; None where that is not known, and then it has told.
+        mark: where a window begins.
+        has_told: whether the event of a task instance is there.
     """
-    untold = mark.untold
-    if untold is None:
-        return None
+    return None if mark.untold is None or has_told(mark.untold) else mark.untold
+
+
+def lies_before(untold: Untold, start: T, mark: MarkRecord, cursor: CursorType[T]) -> bool:
+    """Whether a window from `start` on does not cover what is untold."""
     first: Any = cursor.parse(untold.start, what="the untold window")
     has_start = untold.after or THE_ONE not in (mark.ties or ())
-    if (first == start and has_start) or (cursor.is_ordered and start < first):
-        return None
-    return untold if state_of(untold.scope) in _WITHOUT_EVENT else None
+    return not ((first == start and has_start) or (cursor.is_ordered and start < first))

@@ -239,6 +239,11 @@ class Window(Loading[T], QueryConditions[T]):
             future=self._future,
             known=self._known,
         )
+        if not self._cursor.is_ordered:
+            raise WatermarkError(
+                f"A {self._cursor.type} has no order, so rows cannot be held against it.",
+                "Load them as they come, and say window.advance(token).",
+            )
         if limit is not None:
             check_whole("limit", limit, least=1)
             ordered = True  # or the last row would not be the one up to which all are there
