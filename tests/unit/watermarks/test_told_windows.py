@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from numbered import NUMBERS, BodyFailedError, Counter, a_try, break_down, load, numbers, rows, stands
 
 from airflow_resume import watermark
+from airflow_resume.errors import WatermarkError
 from airflow_resume.testing import TaskAttempt
 from airflow_resume.watermarks import Cursor, LoadedWindow, Watermark, Window, windows_from_events
 
@@ -146,6 +147,140 @@ def test_a_window_whose_task_failed_after_the_commit_is_told_of_by_the_next_run(
     again = second.retry()
     load(again, mark)
     assert spans(again) == [(0, 20, "[)")]
+
+
+def committed(attempt: TaskAttempt, mark: Watermark[Any], body: Callable[[Window[Any]], Any] = lambda _: None) -> None:
+    """The task commits its window, and dies."""
+    window = mark.begin(attempt.context)
+    body(window)
+    mark.commit(attempt.context, window)
+
+
+def outcomes(attempt: TaskAttempt) -> list[tuple[Any, Any, str]]:
+    return [(window.start, window.end, window.outcome.value) for window in told(attempt)]
+
+
+def test_a_run_between_two_tries_tells_of_what_the_first_has_loaded_and_the_second_does_not() -> None:
+    clock = Counter(10)
+    mark, first = numbers(clock), a_try()
+    committed(first, mark)
+    first._record.state = "up_for_retry"
+    clock.number = 20
+    second = first.next_run()
+    load(second, mark)
+    load(first.retry(), mark)
+    assert outcomes(second) == [(0, 20, "advanced")]
+
+
+@pytest.mark.parametrize("ends", ["failed", "deleted"])
+def test_a_run_that_is_gone_is_told_of_by_a_window_of_a_conf_too(ends: str) -> None:
+    clock = Counter(10)
+    mark, first = numbers(clock), a_try()
+    committed(first, mark)
+    record: Any = first._record
+    record.state = None if ends == "deleted" else "failed"
+    second = first.next_run()
+    second.context["dag_run"].conf = {"watermark": {"watermark": {"from": 10, "to": 15, "commit": True}}}
+    clock.number = 20
+    load(second, mark)
+    assert outcomes(second) == [(0, 15, "advanced")]
+
+
+def test_a_task_that_was_cleared_after_it_had_told_is_not_told_of_again() -> None:
+    clock = Counter(10)
+    mark, first = numbers(clock), a_try()
+    load(first, mark)
+    cleared = first.clear()
+    break_down(cleared, mark)
+    cleared.mark("failed")
+    clock.number = 20
+    second = cleared.next_run()
+    load(second, mark)
+    assert outcomes(second) == [(0, 10, "advanced"), (10, 20, "advanced")]
+
+
+def test_a_reset_keeps_what_is_untold() -> None:
+    clock = Counter(10)
+    mark, first = numbers(clock), a_try()
+    committed(first, mark)
+    first.mark("failed")
+    mark.reset(first.next_run("reset").context, 10)
+    clock.number = 20
+    second = first.next_run()
+    load(second, mark)
+    assert spans(second) == [(0, 20, "[)")]
+
+
+def test_behind_an_untold_window_nothing_is_said_to_be_read_again() -> None:
+    clock = Counter(10)
+    mark, attempt = numbers(clock, lookback=3), a_try()
+    load(attempt, mark)
+    clock.number, attempt = 20, attempt.next_run()
+    committed(attempt, mark)
+    attempt.mark("failed")
+    clock.number, attempt = 30, attempt.next_run()
+    load(attempt, mark)
+    last = told(attempt)[-1]
+    assert (last.start, last.end, last.new_from) == (10, 30, None)
+
+
+def test_what_slices_of_an_earlier_try_have_loaded_is_told_of_by_the_one_that_succeeds() -> None:
+    mark, attempt = numbers(Counter(10), **OBSERVED), a_try()
+
+    def dies(window: Window[Any]) -> None:
+        for piece in window.split(5):
+            if piece.start == 5:
+                raise BodyFailedError
+            list(piece.track(rows(1, 3), "n"))
+
+    break_down(attempt, mark, dies)
+    load(attempt.retry(), mark, lambda window: [list(piece.track([], "n")) for piece in window.split(5)])
+    assert outcomes(attempt) == [(0, 3, "advanced")]
+
+
+def test_slices_come_for_the_first_time_though_the_last_one_moves_nothing() -> None:
+    mark, attempt = numbers(Counter(10), **OBSERVED), a_try()
+    given = {0: [1, 3], 5: []}
+    load(attempt, mark, lambda window: [list(p.track(rows(*given[p.start]), "n")) for p in window.split(5)])
+    assert outcomes(attempt) == [(0, 3, "advanced")]
+
+
+def test_a_retry_after_the_commit_tells_of_it_for_the_first_time() -> None:
+    mark, attempt = numbers(Counter(10)), a_try()
+    committed(attempt, mark)
+    load(attempt.retry(), mark)
+    load(attempt.clear(), mark)
+    assert outcomes(attempt) == [(0, 10, "advanced"), (0, 10, "noop")]
+
+
+def test_a_cleared_run_of_a_window_without_an_end_moves_nothing() -> None:
+    mark, first = numbers(), a_try()
+    load(first, mark, track(3, 7, unique=True))
+    second = first.next_run()
+    load(second, mark, track(7, 9, unique=True))
+    load(first.clear(), mark, track(3, 7, 9, 12, unique=True))
+    assert stands(first) == "9"
+    assert [span for span, window in zip(spans(first), told(first), strict=True) if window.outcome.value != "noop"] == [
+        (0, 7, "[]"),
+        (7, 9, "(]"),
+    ]
+
+
+@pytest.mark.parametrize("say", ["advance", "fail_from"])
+def test_a_window_never_ends_before_it_begins(say: str) -> None:
+    clock = Counter(10)
+    mark, attempt = numbers(clock), a_try()
+    load(attempt, mark)
+    clock.number, attempt = 20, attempt.next_run()
+    load(attempt, mark, lambda window: getattr(window, say)(5))
+    assert spans(attempt) == [(0, 10, "[)")]
+
+
+def test_a_token_has_nothing_behind_it_and_no_rows() -> None:
+    window = watermark(NUMBERS, initial="t0", cursor=Cursor.token()).begin(a_try().context)
+    for call in (lambda: window.fail_from("t1"), lambda: window.track(rows(1), "n")):
+        with pytest.raises(WatermarkError, match="no order"):
+            call()
 
 
 def a_mark(mode: str, clock: Counter) -> Watermark[Any]:

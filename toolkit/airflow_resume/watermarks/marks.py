@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from airflow_resume.attempt import Attempt
 from airflow_resume.errors import (
@@ -264,8 +264,13 @@ class Marks(Generic[T]):
             "owner": record.owner,
             "shared": record.shared,
             "first": None if first is None else self._cursor.dump(first),
+            "untold": None if record.untold is None else self._migrated_untold(record.untold, migrate),
         }
         return self._codec.made(at, pending=None, history=record.history).model_copy(update=kept)
+
+    def _migrated_untold(self, untold: Untold, migrate: Callable[[Any], object]) -> Untold:
+        start = self._cursor.parse(migrate(untold.start), what="migrate(untold)")
+        return untold.model_copy(update={"start": self._cursor.dump(start)})
 
     def _take_up_0_1(self) -> bool:
         """Copy a mark from the key that version 0.1 gave it; whether there was one.

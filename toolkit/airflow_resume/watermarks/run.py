@@ -85,8 +85,8 @@ class WindowRun(Generic[T]):
         is_of_this_try = begun is not None and begun.claim.try_number == self._attempt.try_number
         if window.is_replay and is_of_this_try and not again:
             log.warning(
-                "This attempt has committed its window already, and gets the same one again: a run loads one window. Let"
-                " window.split() or another run go on."
+                "This attempt has committed its window already, and gets the same one again: a run loads one window."
+                " Let window.split() or another run go on."
             )
         if window.record is not None:
             window.record = self._slot.write(window.record)
@@ -291,11 +291,15 @@ class WindowRun(Generic[T]):
             base_rev=token.base_rev,
             ties=token.ties,
         )
+        # Before the mark, a lookback reads again what was told of.
+        told_from = next(
+            value for value in (record.told_from, record.new_from, record.at, token.start) if value is not None
+        )
         outcome, mark = self._marks.move(
             loaded,
             mover=self._mover(token.task_id),  # not named in a token of version 0.1
-            told_from=token.start if record.told_from is None else record.told_from,
-            told_after=token.tells is not None and token.tells.begins_after,
+            told_from=told_from,
+            told_after=token.tells is not None and token.tells.begins_after and told_from == token.tells.start,
             tells_for_others=record.told_from is not None,
         )
         # A cleared run loads what it loaded before, and others may well have moved the token since.

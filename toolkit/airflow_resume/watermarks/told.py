@@ -7,12 +7,15 @@ fails for good, the mark remembers it as untold, and the next run tells of it to
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from airflow_resume.watermarks.cursor import CursorType
 from airflow_resume.watermarks.record import MarkRecord, ToldWindow, Untold, WindowRecord
 from airflow_resume.watermarks.track import THE_ONE
 from airflow_resume.watermarks.window import Window
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
 
 T = TypeVar("T")
 
@@ -38,8 +41,12 @@ def told_of(window: Window[T], record: WindowRecord, cursor: CursorType[T]) -> T
         start=start,
         end=to,
         bounds=f"{'(' if is_after else '['}{']' if is_upto else ')'}",
-        new_from=record.new_from if record.at in (None, record.start) or record.new_from is not None else record.at,
+        new_from=None if record.told_from is not None else _new_from(record),
     )
+
+
+def _new_from(record: WindowRecord) -> JsonValue:
+    return record.new_from if record.at in (None, record.start) or record.new_from is not None else record.at
 
 
 def untold_before(mark: MarkRecord, *, has_told: Callable[[Untold], bool]) -> Untold | None:
