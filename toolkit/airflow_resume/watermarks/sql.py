@@ -17,8 +17,13 @@ from airflow_resume.watermarks.sql_column import Kind, SqlColumn, bound_for, kin
 Parameters: TypeAlias = "dict[str, Any] | list[Any]"
 
 BY_CODE_POINTS = "C"
-_BINARY = {"postgresql": '"C"', "redshift": '"C"', "sqlite": "BINARY", "mysql": "utf8mb4_bin", "duckdb": '"C"'}
+_BINARY = {"postgresql": '"C"', "redshift": '"C"', "sqlite": "BINARY", "duckdb": '"C"'}
 """The collation that compares by code points."""
+IN_BYTES = "CAST(CONVERT({} USING utf8mb4) AS BINARY)"
+"""Text of MySQL and MariaDB in the order of its code points, whatever the character sets of column and connection are.
+
+Not `utf8mb4_bin`, which pads with spaces: to it "a" is "a ", and lies behind "a\\t".
+"""
 _QUOTED = {"postgresql", "redshift"}
 _COLUMN = re.compile(r"""[\w.$"`\[\]]+""")
 _DAY = 86_400
@@ -169,11 +174,14 @@ class _Column:
         self._kind: Kind = kind_of(told, dialect)
         self._cast = _CAST.get(("postgresql" if dialect == "redshift" else dialect or "", self._kind))
         self.text = compared(name, cursor, self._kind, dialect)
+        self._in_bytes = dialect == "mysql" and is_by_code_points(cursor, self._kind)
 
     def bound(self, value: Any) -> tuple[Any, bool]:
         return bound_for(self._cursor, self._told, self._kind, value)
 
     def placeholder(self, bound: Any, add: Callable[[str, Any], str], name: str) -> str:
+        if self._in_bytes:
+            return IN_BYTES.format(add(name, bound))
         if self._cast is None:
             return add(name, bound)
         written = bound.isoformat() if hasattr(bound, "isoformat") else str(bound)
@@ -200,12 +208,17 @@ def compared(name: str, cursor: CursorType[Any], kind: Kind, dialect: str | None
     """The column as it is compared: as seconds, or as text in the order of its code points."""
     if kind == "unix":
         return f"UNIX_TIMESTAMP({name})"
-    if kind == "text" and dialect == "mysql":
-        return f"CAST({name} AS BINARY)"  # in any character set
+    if dialect == "mysql" and is_by_code_points(cursor, kind):
+        return IN_BYTES.format(name)
     collation = BY_CODE_POINTS if kind == "text" and dialect in _QUOTED else getattr(cursor, "collation", None)
     if collation is None:
         return name
     return f"{name if _COLUMN.fullmatch(name) else f'({name})'} COLLATE {collation_name(collation, dialect)}"
+
+
+def is_by_code_points(cursor: CursorType[Any], kind: Kind) -> bool:
+    """Whether the column is text whose code points are compared."""
+    return kind == "text" or getattr(cursor, "collation", None) == BY_CODE_POINTS
 
 
 def collation_name(collation: str, dialect: str | None) -> str:

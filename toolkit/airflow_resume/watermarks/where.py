@@ -11,11 +11,13 @@ from airflow_resume.watermarks.cursor import CursorType
 from airflow_resume.watermarks.drivers import plain_dialect
 from airflow_resume.watermarks.sql import (
     BY_CODE_POINTS,
+    IN_BYTES,
     Bounds,
     bounds_of,
     check_count,
     collation_name,
     found_driver,
+    is_by_code_points,
     wide_bound,
 )
 from airflow_resume.watermarks.sql_column import Kind, SqlColumn, bound_for, check_pair, kind_of, parts_of
@@ -65,10 +67,10 @@ class _Column:
 
         if self._kind == "unix":
             return sa.func.unix_timestamp(self.given, type_=sa.Numeric(20, 6))
-        collation = BY_CODE_POINTS if self._kind == "text" else getattr(self._cursor, "collation", None)
-        if collation is None:
-            return self.given
-        return _code_points()(self.given) if collation == BY_CODE_POINTS else sa.collate(self.given, collation)
+        if is_by_code_points(self._cursor, self._kind):
+            return _code_points()[0](self.given)
+        collation = getattr(self._cursor, "collation", None)
+        return self.given if collation is None else sa.collate(self.given, collation)
 
     def wide(self, bound: Any, *, ahead: bool) -> list[Any]:
         """A day wider than the condition, and without a function over the column, so that an index serves."""
@@ -81,9 +83,14 @@ class _Column:
         return [self.given < limit if ahead else self.given >= limit]
 
     def bound(self, value: Any) -> tuple[Any, bool]:
-        if self._kind == "as it is":
-            return value, True  # in UTC: a type that drops the zone keeps the clock of UTC
-        return bound_for(self._cursor, self._told, self._kind, value)
+        import sqlalchemy as sa
+
+        # As it is: in UTC, for a type that drops the zone keeps the clock of UTC.
+        is_plain = self._kind == "as it is"
+        bound, is_exact = (value, True) if is_plain else bound_for(self._cursor, self._told, self._kind, value)
+        if is_by_code_points(self._cursor, self._kind):
+            bound = _code_points()[1](sa.literal(bound, sa.String()))
+        return bound, is_exact
 
 
 def _from(columns: Sequence[_Column], bounds: list[Any], *, is_after: bool) -> Any:
@@ -144,8 +151,8 @@ def _kind_told(kind: Any, told: SqlColumn, dialect: str | None) -> Kind:
 
 
 @functools.cache
-def _code_points() -> Any:
-    """A column with the collation of code points, which is chosen when a query is compiled for its database."""
+def _code_points() -> tuple[Any, Any]:
+    """A column and a bound as code points are compared, which is chosen when a query is compiled for its database."""
     import sqlalchemy as sa
     from sqlalchemy.ext.compiler import compiles
     from sqlalchemy.sql.functions import FunctionElement
@@ -154,9 +161,20 @@ def _code_points() -> Any:
         inherit_cache = True
         type = sa.String()
 
+    class Bound(FunctionElement[str]):
+        inherit_cache = True
+        type = sa.String()
+
     @compiles(CodePoints)
     def _(element: Any, compiler: Any, **options: Any) -> str:
-        inner = compiler.process(element.clauses, **options)
-        return f"({inner} COLLATE {collation_name(BY_CODE_POINTS, plain_dialect(compiler.dialect.name))})"
+        inner, dialect = compiler.process(element.clauses, **options), plain_dialect(compiler.dialect.name)
+        if dialect == "mysql":
+            return IN_BYTES.format(inner)
+        return f"({inner} COLLATE {collation_name(BY_CODE_POINTS, dialect)})"
 
-    return CodePoints
+    @compiles(Bound)
+    def _(element: Any, compiler: Any, **options: Any) -> str:
+        inner: str = compiler.process(element.clauses, **options)
+        return IN_BYTES.format(inner) if plain_dialect(compiler.dialect.name) == "mysql" else inner
+
+    return CodePoints, Bound
