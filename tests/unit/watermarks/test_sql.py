@@ -448,6 +448,58 @@ def test_by_default_track_raises_and_a_query_needs_none(table: Any) -> None:
         load(attempt.next_run(), numbers(Counter(12)), lambda window: list(window.track([{"n": None}], "n")))
 
 
+# --- what a database does in silence --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("on", [sqlite3, create_engine("sqlite://")], ids=["sqlite3", "sqlalchemy"])
+def test_text_of_sqlite_that_was_compared_as_text_is_no_number(on: Any) -> None:
+    window = window_of(initial=0, now=None, delay=None)
+    window.sql("id", on)
+    assert list(window.track([{"id": 9}], "id")) == [{"id": 9}]
+    for rows in ([{"id": "10"}], pd.DataFrame({"id": ["10"]})):
+        with pytest.raises(CursorTypeError, match=r"10 before 9\.\nCAST .*CAST\(id AS INTEGER\)"):
+            list(window.track(rows, "id"))
+
+
+def test_a_part_of_a_keyset_is_no_text_either() -> None:
+    window = window_of(initial=["", 0], cursor=Cursor.keyset(Cursor.text(), Cursor.int()), now=None, delay=None)
+    window.sql(["name", "id"], sqlite3)
+    assert list(window.track([{"name": "9", "id": 9}], ["name", "id"]))
+    with pytest.raises(CursorTypeError, match="10 before 9"):
+        list(window.track([{"name": "9", "id": "10"}], ["name", "id"]))
+
+
+@pytest.mark.parametrize(("column", "on"), [("CAST(id AS INTEGER)", sqlite3), ("id", psycopg), ("id", None)])
+def test_text_of_numbers_is_read_where_it_was_not_compared_as_text(column: str, on: Any) -> None:
+    window = window_of(initial=0, now=None, delay=None)
+    window.sql(column, on)
+    assert list(window.track([{"id": "10"}], "id")) == [{"id": "10"}]
+
+
+@pytest.mark.parametrize("on", ["pymysql", "sqlite3", "mysql.connector"])
+def test_a_bound_whose_zone_the_driver_may_leave_out_is_warned_of_once(on: str, caplog: Any) -> None:
+    window = window_of()
+    for _ in range(3):
+        window.sql("u", on)
+    (record,) = [record for record in caplog.records if "zone" in record.getMessage()]
+    assert re.search(r"\nTell it, such as watermark\(\.\.\., sql=SqlColumn\(", record.getMessage())
+
+
+@pytest.mark.parametrize(
+    ("options", "on"),
+    [
+        ({}, "psycopg"),
+        ({}, None),
+        ({"sql": SqlColumn("datetime", tz="UTC")}, "pymysql"),
+        ({"initial": naive(2026, 1, 1), "cursor": NAIVE, "now": lambda: naive(2026, 1, 2)}, "pymysql"),
+        ({"cursor": Cursor.datetime("Europe/Berlin", naive=True)}, "sqlite3"),
+    ],
+)
+def test_a_bound_that_keeps_its_meaning_is_not_warned_of(options: Any, on: Any, caplog: Any) -> None:
+    window_of(**options).sql("u", on)
+    assert not [record for record in caplog.records if "zone" in record.getMessage()]
+
+
 # --- text -----------------------------------------------------------------------------------------------------
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import date, datetime, timedelta, timezone
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -73,6 +74,13 @@ def test_a_column_without_a_zone_is_refused_until_it_is_told_whose_clock_it_show
             {"initial": date(2026, 1, 1), "now": lambda: date(2026, 1, 2)},
             "where a day begins",
         ),
+        (
+            sa.String(20),
+            {"initial": 0, "now": None, "delay": None},
+            r"10 before 9.*\nCAST .*cast\(column, BigInteger\)",
+        ),
+        (sa.Text(), {"initial": Decimal(0), "now": None, "delay": None}, r"10 before 9.*\n.*Numeric"),
+        (sa.Float(), {"initial": 0, "now": None, "delay": None}, "float is rounded"),
     ],
 )
 def test_a_column_that_cannot_be_compared_exactly_is_refused(type_: Any, options: Any, words: str) -> None:

@@ -113,6 +113,11 @@ def found_driver(on: object, told: Sequence[SqlColumn]) -> Driver | None:
     return driver_of(on) if on is not None else None if named is None else driver_of(named)
 
 
+def is_plain_column(column: str) -> bool:
+    """Whether it is a name alone, and no expression."""
+    return _COLUMN.fullmatch(column) is not None
+
+
 def _slug(column: str) -> str:
     """A few letters of a column, for people who look at a query."""
     found: list[str] = re.findall(r"[A-Za-z][A-Za-z0-9]*", column)
@@ -213,7 +218,7 @@ def compared(name: str, cursor: CursorType[Any], kind: Kind, dialect: str | None
     collation = BY_CODE_POINTS if kind == "text" and dialect in _QUOTED else getattr(cursor, "collation", None)
     if collation is None:
         return name
-    return f"{name if _COLUMN.fullmatch(name) else f'({name})'} COLLATE {collation_name(collation, dialect)}"
+    return f"{name if is_plain_column(name) else f'({name})'} COLLATE {collation_name(collation, dialect)}"
 
 
 def is_by_code_points(cursor: CursorType[Any], kind: Kind) -> bool:

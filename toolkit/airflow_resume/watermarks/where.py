@@ -120,6 +120,12 @@ def _told_by(kind: Any, told: SqlColumn) -> SqlColumn:
 def _kind_by(kind: Any, cursor: CursorType[Any], dialect: str | None) -> Kind:
     import sqlalchemy as sa
 
+    if cursor.type in {"int", "decimal"} and isinstance(kind, (sa.String, sa.Float)):
+        raise CursorTypeError(
+            f"A column of type {kind!r} is not compared as the numbers that {cursor!r} has: text puts 10 before 9, and"
+            " a float is rounded.",
+            "CAST it in the condition: window.where(cast(column, BigInteger)), or cast(column, Numeric(38, 9)).",
+        )
     if cursor.type not in {"datetime", "date"}:
         return "as it is"
     if isinstance(kind, sa.Date):
