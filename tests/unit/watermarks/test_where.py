@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import date, datetime, timedelta, timezone
 from decimal import Decimal
 from typing import Any
+from uuid import UUID
 
 import pytest
 import sqlalchemy as sa
@@ -169,3 +170,23 @@ def test_the_collation_of_code_points_is_found_when_the_query_is_compiled(dialec
 def test_a_collation_of_another_name_is_written_as_it_is() -> None:
     window = watermark(NUMBERS, initial="a", cursor=Cursor.text(collation="de-x-icu")).begin(a_try().context)
     assert written(window.where(sa.column("k", sa.String())), POSTGRESQL()) == "(k COLLATE \"de-x-icu\") >= 'a'"
+
+
+@pytest.mark.parametrize(("dialect", "url"), [(MYSQL(), "mysql+pymysql://"), (SQLITE(), "sqlite://")], ids=str)
+def test_a_timestamptz_is_refused_where_there_is_none(dialect: Any, url: str) -> None:
+    column, told = sa.column("u", sa.DateTime(timezone=True)), SqlColumn("timestamptz")
+    with pytest.raises(CursorTypeError, match="no type 'timestamptz'"):
+        window_of().where(column, on=sa.create_engine(url), type=told)
+    condition = window_of().where(column, type=told)  # and which database it is for, only the query knows
+    with pytest.raises(CursorTypeError, match="no type 'timestamptz'"):
+        condition.compile(dialect=dialect)
+    assert "u >= %(param_1)s" in str(condition.compile(dialect=POSTGRESQL()))
+
+
+def test_a_uuid_is_written_as_its_column_keeps_it() -> None:
+    first = UUID("01800000-0000-7000-8000-000000000001")
+    window = window_of(initial=first, now=None, delay=None)
+    kept = {sa.String(36): str(first), mysql.BINARY(16): first.bytes, sa.LargeBinary(): first.bytes, sa.Uuid(): first}
+    for type_, bound in kept.items():
+        assert values(window.where(sa.column("id", type_))) == [bound]
+    assert values(window.where(sa.column("id"), type="binary")) == [first.bytes]

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
+from uuid import UUID
 
 from airflow_resume import values
 from airflow_resume.arguments import check_choice, check_whole
@@ -81,7 +82,9 @@ def predicate(
         names = [re.sub(r"(?<!%)%(?!%)", "%%", name) for name in names]
     parameters = _Placeholders(style, label=f"{_slug(names[0])}_{bounds.label}", first=first)
     dialect = None if driver is None else driver.dialect or "other"
-    written = [_Column(*each, dialect) for each in zip(names, parts_of(bounds.cursor), told, strict=True)]
+    has_uuid = not (driver and (driver.lacks_uuid or dialect in {"mysql", "sqlite"}))
+    parts = zip(names, parts_of(bounds.cursor), told, strict=True)
+    written = [_Column(*each, dialect, has_uuid=has_uuid) for each in parts]
     starts, is_exact = bounds_of(written, bounds.start)
     conditions = [
         _from(written, starts, parameters, "start", last=">" if bounds.after and is_exact else ">="),
@@ -168,9 +171,17 @@ _CAST: Mapping[tuple[str, Kind], str] = {
 class _Column:
     """A column as it stands in a comparison, and how its bounds do."""
 
-    def __init__(self, name: str, cursor: CursorType[Any], told: SqlColumn, dialect: str | None) -> None:
-        self._name, self._cursor, self._told = name, cursor, told
-        if dialect is None and kind_of(told, None) not in {"as it is", "number"}:
+    def __init__(
+        self, name: str, cursor: CursorType[Any], told: SqlColumn, dialect: str | None, *, has_uuid: bool
+    ) -> None:
+        self._name, self._cursor, self._told, self._has_uuid = name, cursor, told, has_uuid
+        if cursor.type == "decimal" and dialect == "sqlite":
+            raise CursorTypeError(
+                f"SQLite keeps a number with digits after the point as a float, which is not exact, as {cursor!r} is.",
+                'Compare whole ones: cursor=Cursor.int() and window.sql("CAST(ROUND(amount * 100) AS INTEGER)",'
+                " connection), say.",
+            )
+        if dialect is None and kind_of(told, None) not in {"as it is", "number", "bytes"}:
             raise CursorTypeError(
                 f"A column of type {told.type!r} is told, and not which database it is in.",
                 'Give the connection, such as window.sql("updated_at", connection), or say'
@@ -182,7 +193,8 @@ class _Column:
         self._in_bytes = dialect == "mysql" and is_by_code_points(cursor, self._kind)
 
     def bound(self, value: Any) -> tuple[Any, bool]:
-        return bound_for(self._cursor, self._told, self._kind, value)
+        bound, is_exact = bound_for(self._cursor, self._told, self._kind, value)
+        return (bound if self._has_uuid or not isinstance(bound, UUID) else str(bound)), is_exact
 
     def placeholder(self, bound: Any, add: Callable[[str, Any], str], name: str) -> str:
         if self._in_bytes:

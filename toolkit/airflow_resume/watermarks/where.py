@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 from typing import Any
+from uuid import UUID
 
 from airflow_resume.errors import CursorTypeError
 from airflow_resume.watermarks.cursor import CursorType
@@ -55,6 +56,7 @@ class _Column:
 
         self.given = given if hasattr(given, "is_") else sa.literal_column(str(given))
         self._cursor, self._told = cursor, told
+        self._is_told_instant = told.type == "timestamptz"
         kind = getattr(self.given, "type", sa.types.NullType())
         self._kind: Kind = _kind_by(kind, cursor, dialect) if told.type is None else _kind_told(kind, told, dialect)
         if told.type is None:
@@ -90,6 +92,10 @@ class _Column:
         bound, is_exact = (value, True) if is_plain else bound_for(self._cursor, self._told, self._kind, value)
         if is_by_code_points(self._cursor, self._kind):
             bound = _code_points()[1](sa.literal(bound, sa.String()))
+        elif self._is_told_instant:
+            bound = _instant()(sa.literal(bound))
+        elif isinstance(bound, UUID) and isinstance(self.given.type, sa.String):
+            bound = str(bound)
         return bound, is_exact
 
 
@@ -126,6 +132,8 @@ def _kind_by(kind: Any, cursor: CursorType[Any], dialect: str | None) -> Kind:
             " a float is rounded.",
             "CAST it in the condition: window.where(cast(column, BigInteger)), or cast(column, Numeric(38, 9)).",
         )
+    if cursor.type == "uuid" and isinstance(kind, (sa.LargeBinary, sa.BINARY, sa.VARBINARY)):
+        return "bytes"
     if cursor.type not in {"datetime", "date"}:
         return "as it is"
     if isinstance(kind, sa.Date):
@@ -153,7 +161,7 @@ def _kind_told(kind: Any, told: SqlColumn, dialect: str | None) -> Kind:
     if told.type == "timestamp" and _is_unix(kind, dialect):
         return "unix"
     # SQLAlchemy itself keeps times in SQLite as text, and compares a DateTime as such.
-    return kind_of(told, None if dialect == "sqlite" else dialect)
+    return kind_of(told, None if dialect == "sqlite" and told.type != "timestamptz" else dialect)
 
 
 @functools.cache
@@ -184,3 +192,23 @@ def _code_points() -> tuple[Any, Any]:
         return IN_BYTES.format(inner) if plain_dialect(compiler.dialect.name) == "mysql" else inner
 
     return CodePoints, Bound
+
+
+@functools.cache
+def _instant() -> Any:
+    """A bound of a `timestamptz`, which is refused when a query is compiled for a database that has none."""
+    import sqlalchemy as sa
+    from sqlalchemy.ext.compiler import compiles
+    from sqlalchemy.sql.functions import FunctionElement
+
+    class Instant(FunctionElement[Any]):
+        inherit_cache = True
+        type = sa.DateTime(timezone=True)
+
+    @compiles(Instant)
+    def _(element: Any, compiler: Any, **options: Any) -> str:
+        kind_of(SqlColumn("timestamptz"), plain_dialect(compiler.dialect.name))
+        inner: str = compiler.process(element.clauses, **options)
+        return inner
+
+    return Instant
