@@ -168,7 +168,8 @@ def filled(
     engine = create_engine(place, connect_args=options, poolclass=NullPool)
 
     def write(rows: dict[int, object]) -> None:
-        shown = [f"({number}, {'NULL' if value is None else repr(value)})" for number, value in rows.items()]
+        quoted = {number: f"'{value}'" if isinstance(value, str) else value for number, value in rows.items()}
+        shown = [f"({number}, {'NULL' if value is None else value})" for number, value in quoted.items()]
         connection.exec_driver_sql(f"INSERT INTO {table} VALUES {', '.join(shown)}")  # noqa: S608  our own
         connection.commit()
 

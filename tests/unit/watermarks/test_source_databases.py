@@ -373,7 +373,7 @@ def test_naive_local_times_are_loaded_exactly_once(
 
 # --- text -----------------------------------------------------------------------------------------------------
 
-WORDS = ["a", "B", "ä", "A2", "b2", "C", "é", "e", "Z", "z"]
+WORDS = ["a", "B", "ä", "A2", "b2", "C", "é", "e", "Z", "z", "a\t", "foo", "foo\nbar", "foo ", "ÿ", "ÿ\t"]
 
 
 @pytest.mark.parametrize(
@@ -383,6 +383,8 @@ WORDS = ["a", "B", "ä", "A2", "b2", "C", "é", "e", "Z", "z"]
         ("postgresql", POSTGRESQL[2], 'text COLLATE "en-x-icu"'),
         ("mysql", MYSQL[0], "VARCHAR(20) COLLATE utf8mb4_unicode_ci"),
         ("mysql", MYSQL[1], "VARCHAR(20) COLLATE utf8mb4_unicode_ci"),
+        ("mysql", MYSQL[0], "VARCHAR(20) CHARACTER SET latin1"),
+        ("mysql", MYSQL[1], "VARCHAR(20) CHARACTER SET utf16"),
         ("sqlite", SQLITE[0], "TEXT COLLATE NOCASE"),
     ],
     ids=str,

@@ -10,6 +10,7 @@ from contextlib import closing
 from datetime import date, datetime, timedelta, timezone
 from decimal import Decimal
 from typing import Any
+from uuid import UUID
 
 import mysql.connector
 import pandas as pd  # type: ignore[import-untyped]
@@ -246,6 +247,12 @@ def test_a_column_that_is_told_badly_is_refused_at_once(options: Any) -> None:
         SqlColumn(**options)
 
 
+@pytest.mark.parametrize("like", ["31.01.2026", "2026-01-31 11:59 PM", "2026-01-31T23:59:59.9999999", "20260131"])
+def test_text_that_is_written_in_a_way_that_is_not_known_is_refused_with_those_that_are(like: str) -> None:
+    with pytest.raises(ValueError, match=r"none of the formats.*\nGive one of 2026-01-31 alone"):
+        SqlColumn("text", like=like)
+
+
 NAIVE = Cursor.datetime(tz=None)
 
 
@@ -448,6 +455,102 @@ def test_by_default_track_raises_and_a_query_needs_none(table: Any) -> None:
         load(attempt.next_run(), numbers(Counter(12)), lambda window: list(window.track([{"n": None}], "n")))
 
 
+# --- what a database does in silence --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("on", [sqlite3, create_engine("sqlite://")], ids=["sqlite3", "sqlalchemy"])
+def test_text_of_sqlite_that_was_compared_as_text_is_no_number(on: Any) -> None:
+    window = window_of(initial=0, now=None, delay=None)
+    window.sql("id", on)
+    assert list(window.track([{"id": 9}], "id")) == [{"id": 9}]
+    for rows in ([{"id": "10"}], pd.DataFrame({"id": ["10"]})):
+        with pytest.raises(CursorTypeError, match=r"10 before 9\.\nCAST .*CAST\(id AS INTEGER\)"):
+            list(window.track(rows, "id"))
+
+
+def test_a_part_of_a_keyset_is_no_text_either() -> None:
+    window = window_of(initial=["", 0], cursor=Cursor.keyset(Cursor.text(), Cursor.int()), now=None, delay=None)
+    window.sql(["name", "id"], sqlite3)
+    assert list(window.track([{"name": "9", "id": 9}], ["name", "id"]))
+    with pytest.raises(CursorTypeError, match="10 before 9"):
+        list(window.track([{"name": "9", "id": "10"}], ["name", "id"]))
+
+
+@pytest.mark.parametrize(("column", "on"), [("CAST(id AS INTEGER)", sqlite3), ("id", psycopg), ("id", None)])
+def test_text_of_numbers_is_read_where_it_was_not_compared_as_text(column: str, on: Any) -> None:
+    window = window_of(initial=0, now=None, delay=None)
+    window.sql(column, on)
+    assert list(window.track([{"id": "10"}], "id")) == [{"id": "10"}]
+
+
+@pytest.mark.parametrize("on", ["pymysql", "sqlite3", "mysql.connector"])
+def test_a_bound_whose_zone_the_driver_may_leave_out_is_warned_of_once(on: str, caplog: Any) -> None:
+    window = window_of()
+    for _ in range(3):
+        window.sql("u", on)
+    (record,) = [record for record in caplog.records if "zone" in record.getMessage()]
+    assert re.search(r"\nTell it, such as watermark\(\.\.\., sql=SqlColumn\(", record.getMessage())
+
+
+@pytest.mark.parametrize(
+    ("options", "on"),
+    [
+        ({}, "psycopg"),
+        ({}, None),
+        ({"sql": SqlColumn("datetime", tz="UTC")}, "pymysql"),
+        ({"initial": naive(2026, 1, 1), "cursor": NAIVE, "now": lambda: naive(2026, 1, 2)}, "pymysql"),
+        ({"initial": naive(2026, 1, 1), "cursor": Cursor.datetime("Europe/Berlin", naive=True)}, "sqlite3"),
+    ],
+)
+def test_a_bound_that_keeps_its_meaning_is_not_warned_of(options: Any, on: Any, caplog: Any) -> None:
+    window_of(**options).sql("u", on)
+    assert not [record for record in caplog.records if "zone" in record.getMessage()]
+
+
+# --- identifiers and exact numbers ----------------------------------------------------------------------------
+
+FIRST, SECOND = UUID("01800000-0000-7000-8000-000000000001"), UUID("01800000-0001-7000-8000-000000000001")
+
+
+@pytest.mark.parametrize(
+    ("on", "bound"),
+    [
+        *[(on, str(FIRST)) for on in ("psycopg2", "mysql.connector", "sqlite3", "pymysql", "MySQLdb")],
+        (create_engine("postgresql+psycopg2://"), str(FIRST)),
+        ("psycopg", FIRST),
+        (create_engine("postgresql+psycopg://"), FIRST),
+        (None, FIRST),
+    ],
+    ids=str,
+)
+def test_a_uuid_is_its_text_for_a_driver_that_does_not_know_it(on: Any, bound: object) -> None:
+    window = window_of(initial=FIRST, now=None, delay=None)
+    _, parameters = window.sql("id", on)
+    assert list(parameters.values() if isinstance(parameters, dict) else parameters) == [bound]
+    plain = window_of(initial=FIRST, now=None, delay=None, sql=SqlColumn("binary")).sql("id", on)[1]
+    assert list(plain.values() if isinstance(plain, dict) else plain) == [FIRST.bytes]
+
+
+def test_uuids_are_found_by_their_bytes() -> None:
+    window = window_of(initial=FIRST, now=None, delay=None, sql=SqlColumn("binary"))
+    with closing(sqlite3.connect(":memory:")) as connection:
+        connection.execute("CREATE TABLE t (id BLOB)")
+        connection.executemany("INSERT INTO t VALUES (?)", [(bytes(16),), (FIRST.bytes,), (SECOND.bytes,)])
+        condition, bounds = window.sql("id", connection)
+        rows = connection.execute(f"SELECT id FROM t WHERE {condition}", bounds).fetchall()  # noqa: S608
+    assert list(window.track(rows, 0, unique=True)) == [(FIRST.bytes,), (SECOND.bytes,)]
+    assert SqlColumn("binary").read(memoryview(FIRST.bytes)) == FIRST
+    assert SqlColumn("binary").read(b"short") == b"short"  # for the cursor to refuse
+    with pytest.raises(CursorTypeError, match=r"bytes of UUIDs\.\nUse cursor=Cursor\.uuid"):
+        window_of(initial=0, now=None, delay=None, sql=SqlColumn("binary"))
+
+
+def test_a_decimal_is_refused_on_sqlite() -> None:
+    window = window_of(initial=Decimal(0), now=None, delay=None)
+    with pytest.raises(CursorTypeError, match=r"not exact.*\nCompare whole ones: .*Cursor\.int\(\)"):
+        window.sql("amount", sqlite3)
+
+
 # --- text -----------------------------------------------------------------------------------------------------
 
 
@@ -456,7 +559,7 @@ def test_by_default_track_raises_and_a_query_needs_none(table: Any) -> None:
     [
         ("C", "psycopg", 'k COLLATE "C"'),
         ("C", "sqlite3", "k COLLATE BINARY"),
-        ("C", "pymysql", "k COLLATE utf8mb4_bin"),
+        ("C", "pymysql", "CAST(CONVERT(k USING utf8mb4) AS BINARY)"),
         ("utf8mb4_nopad_bin", "pymysql", "k COLLATE utf8mb4_nopad_bin"),
         ("de-x-icu", "psycopg", 'k COLLATE "de-x-icu"'),
         (None, "psycopg", "k"),

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from datetime import date, datetime, timedelta, timezone
+from decimal import Decimal
 from typing import Any
+from uuid import UUID
 
 import pytest
 import sqlalchemy as sa
@@ -73,6 +75,13 @@ def test_a_column_without_a_zone_is_refused_until_it_is_told_whose_clock_it_show
             {"initial": date(2026, 1, 1), "now": lambda: date(2026, 1, 2)},
             "where a day begins",
         ),
+        (
+            sa.String(20),
+            {"initial": 0, "now": None, "delay": None},
+            r"10 before 9.*\nCAST .*cast\(column, BigInteger\)",
+        ),
+        (sa.Text(), {"initial": Decimal(0), "now": None, "delay": None}, r"10 before 9.*\n.*Numeric"),
+        (sa.Float(), {"initial": 0, "now": None, "delay": None}, "float is rounded"),
     ],
 )
 def test_a_column_that_cannot_be_compared_exactly_is_refused(type_: Any, options: Any, words: str) -> None:
@@ -143,17 +152,17 @@ def test_a_timestamp_of_mysql_is_compared_by_its_seconds_and_found_by_its_index(
 
 
 @pytest.mark.parametrize(
-    ("dialect", "collation"),
+    ("dialect", "text"),
     [
-        (POSTGRESQL(), '(k COLLATE "C")'),
-        (SQLITE(), "(k COLLATE BINARY)"),
-        (MYSQL(), "(k COLLATE utf8mb4_bin)"),
+        (POSTGRESQL(), "(k COLLATE \"C\") >= 'a'"),
+        (SQLITE(), "(k COLLATE BINARY) >= 'a'"),
+        (MYSQL(), "CAST(CONVERT(k USING utf8mb4) AS BINARY) >= CAST(CONVERT('a' USING utf8mb4) AS BINARY)"),
     ],
 )
-def test_the_collation_of_code_points_is_found_when_the_query_is_compiled(dialect: Any, collation: str) -> None:
+def test_the_collation_of_code_points_is_found_when_the_query_is_compiled(dialect: Any, text: str) -> None:
     window = watermark(NUMBERS, initial="a", cursor=Cursor.text(collation="C")).begin(a_try().context)
     condition = window.where(sa.column("k", sa.String()))
-    assert written(condition, dialect) == f"{collation} >= 'a'"
+    assert written(condition, dialect) == text
     with pytest.raises(CursorTypeError, match="is not known"):
         condition.compile(dialect=sa.engine.default.DefaultDialect())
 
@@ -161,3 +170,30 @@ def test_the_collation_of_code_points_is_found_when_the_query_is_compiled(dialec
 def test_a_collation_of_another_name_is_written_as_it_is() -> None:
     window = watermark(NUMBERS, initial="a", cursor=Cursor.text(collation="de-x-icu")).begin(a_try().context)
     assert written(window.where(sa.column("k", sa.String())), POSTGRESQL()) == "(k COLLATE \"de-x-icu\") >= 'a'"
+
+
+@pytest.mark.parametrize(
+    ("dialect", "url"), [(MYSQL(), "mysql+pymysql://"), (SQLITE(), "sqlite://")], ids=["mysql", "sqlite"]
+)
+def test_a_timestamptz_is_refused_where_there_is_none(dialect: Any, url: str) -> None:
+    column, told = sa.column("u", sa.DateTime(timezone=True)), SqlColumn("timestamptz")
+    with pytest.raises(CursorTypeError, match="no type 'timestamptz'"):
+        window_of().where(column, on=sa.create_engine(url), type=told)
+    condition = window_of().where(column, type=told)  # and which database it is for, only the query knows
+    with pytest.raises(CursorTypeError, match="no type 'timestamptz'"):
+        condition.compile(dialect=dialect)
+    assert "u >= %(param_1)s" in str(condition.compile(dialect=POSTGRESQL()))
+
+
+def test_a_uuid_is_written_as_its_column_keeps_it() -> None:
+    first = UUID("01800000-0000-7000-8000-000000000001")
+    window = window_of(initial=first, now=None, delay=None)
+    kept: dict[Any, Any] = {
+        sa.String(36): str(first),
+        mysql.BINARY(16): first.bytes,
+        sa.LargeBinary(): first.bytes,
+        sa.Uuid(): first,
+    }
+    for type_, bound in kept.items():
+        assert values(window.where(sa.column("id", type_))) == [bound]
+    assert values(window.where(sa.column("id"), type="binary")) == [first.bytes]

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any, Generic
 
 from typing_extensions import TypeVar
 
 from airflow_resume.watermarks.cursor import CursorType
-from airflow_resume.watermarks.drivers import Style
-from airflow_resume.watermarks.sql import Bounds, label_of, predicate
-from airflow_resume.watermarks.sql_column import Columns, SqlColumn, columns_of
+from airflow_resume.watermarks.drivers import Driver, Style
+from airflow_resume.watermarks.sql import Bounds, found_driver, is_plain_column, label_of, predicate
+from airflow_resume.watermarks.sql_column import Columns, SqlColumn, columns_of, parts_of
 from airflow_resume.watermarks.track import THE_ONE, Nulls
 
 T = TypeVar("T", default=Any)
+log = logging.getLogger(__name__)
 
 
 class QueryConditions(Generic[T]):
@@ -29,6 +32,9 @@ class QueryConditions(Generic[T]):
     _label: str
     _must_track: bool
     """A query has let rows without a value through, on which `track` is to raise."""
+    _refuses_text: bool = False
+    """A query has compared numbers by a column of SQLite, which may be text."""
+    _has_warned: bool = False
 
     def sql(
         self,
@@ -61,6 +67,7 @@ class QueryConditions(Generic[T]):
         """
         told = self._told_columns(type)
         names = (column,) if isinstance(column, str) else tuple(column)
+        self._look_at_database(names, told, found_driver(on, told))
         return predicate(
             self._for_query(label_of(self._label, names, type)), column, told, on=on, style=style, first=first
         )
@@ -89,6 +96,31 @@ class QueryConditions(Generic[T]):
     def begins_after_start(self) -> bool:
         """Whether the row at the start is loaded already, as with an id that is unique."""
         return self._start == self._at and THE_ONE in self._known
+
+    def _look_at_database(self, names: Sequence[str], told: Sequence[SqlColumn], driver: Driver | None) -> None:
+        """Note what the database would do to values in silence, and warn of it once."""
+        parts = parts_of(self._cursor)
+        dialect = None if driver is None else driver.dialect
+        if dialect == "sqlite":
+            self._refuses_text = self._refuses_text or any(
+                part.type in {"int", "decimal"} and is_plain_column(name)
+                for part, name in zip(parts, names, strict=False)
+            )
+        if dialect not in {"sqlite", "mysql"} or self._has_warned:
+            return
+        starts: Any = self._start if len(parts) > 1 else (self._start,)
+        for part, start, name, column in zip(parts, starts, names, told, strict=False):
+            bound: Any = part.present(start)
+            if column.type is None and isinstance(bound, datetime) and bound.tzinfo is not None:
+                self._has_warned = True
+                log.warning(
+                    "Nothing tells what the column %s is, and the driver may leave the time zone of its bounds out:"
+                    " rows of another zone are then skipped without an error.\n"
+                    'Tell it, such as watermark(..., sql=SqlColumn(%s, tz="UTC")).',
+                    name,
+                    '"datetime"' if dialect == "mysql" else '"text", like="2026-01-31 23:59:59"',
+                )
+                return
 
     def _told_columns(self, told: Columns) -> tuple[SqlColumn, ...]:
         return self._columns if told is None else columns_of(told, self._cursor)

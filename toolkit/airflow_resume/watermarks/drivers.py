@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any, Literal, cast, get_args
 
@@ -19,10 +19,12 @@ class Driver:
     Args:
         dialect: the database, as SQLAlchemy names it; None: not known, such as for ODBC.
         style: of the placeholders.
+        lacks_uuid: it may not know how to write a `uuid.UUID`, and the database reads its text.
     """
 
     dialect: str | None
     style: Style
+    lacks_uuid: bool = field(default=False, compare=False)
 
 
 _KNOWN: Mapping[str, Driver] = {
@@ -31,7 +33,7 @@ _KNOWN: Mapping[str, Driver] = {
     "aiosqlite": Driver("sqlite", "qmark"),
     "apsw": Driver("sqlite", "qmark"),
     "psycopg": Driver("postgresql", "pyformat"),
-    "psycopg2": Driver("postgresql", "pyformat"),
+    "psycopg2": Driver("postgresql", "pyformat", lacks_uuid=True),
     "asyncpg": Driver("postgresql", "numeric_dollar"),
     "pg8000": Driver("postgresql", "format"),
     "redshift_connector": Driver("redshift", "format"),
@@ -147,7 +149,7 @@ def _of_sqlalchemy(on: Any) -> Driver:
             f"on={_shown(on)} is bound to no database.\n"
             "Give an engine, a connection, or a session that was made with one."
         )
-    return Driver(plain_dialect(dialect.name), "named")
+    return Driver(plain_dialect(dialect.name), "named", lacks_uuid=getattr(dialect, "driver", None) == "psycopg2")
 
 
 def _of_hook(on: Any) -> Driver:
@@ -155,7 +157,8 @@ def _of_hook(on: Any) -> Driver:
     dialect = next((_HOOKS[kind] for kind in kinds if kind in _HOOKS), None)
     if dialect is None:
         dialect = plain_dialect(getattr(on, "dialect_name", None))
-    return Driver(dialect, _PLACEHOLDERS.get(on.placeholder, "format"))
+    # A PostgresHook has psycopg 2 or 3, and with both the database reads text as what the column is.
+    return Driver(dialect, _PLACEHOLDERS.get(on.placeholder, "format"), lacks_uuid=dialect == "postgresql")
 
 
 def plain_dialect(name: object) -> str | None:

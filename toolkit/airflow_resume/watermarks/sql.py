@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
+from uuid import UUID
 
 from airflow_resume import values
 from airflow_resume.arguments import check_choice, check_whole
@@ -17,8 +18,13 @@ from airflow_resume.watermarks.sql_column import Kind, SqlColumn, bound_for, kin
 Parameters: TypeAlias = "dict[str, Any] | list[Any]"
 
 BY_CODE_POINTS = "C"
-_BINARY = {"postgresql": '"C"', "redshift": '"C"', "sqlite": "BINARY", "mysql": "utf8mb4_bin", "duckdb": '"C"'}
+_BINARY = {"postgresql": '"C"', "redshift": '"C"', "sqlite": "BINARY", "duckdb": '"C"'}
 """The collation that compares by code points."""
+IN_BYTES = "CAST(CONVERT({} USING utf8mb4) AS BINARY)"
+"""Text of MySQL and MariaDB in the order of its code points, whatever the character sets of column and connection are.
+
+Not `utf8mb4_bin`, which pads with spaces: to it "a" is "a ", and lies behind "a\\t".
+"""
 _QUOTED = {"postgresql", "redshift"}
 _COLUMN = re.compile(r"""[\w.$"`\[\]]+""")
 _DAY = 86_400
@@ -76,7 +82,9 @@ def predicate(
         names = [re.sub(r"(?<!%)%(?!%)", "%%", name) for name in names]
     parameters = _Placeholders(style, label=f"{_slug(names[0])}_{bounds.label}", first=first)
     dialect = None if driver is None else driver.dialect or "other"
-    written = [_Column(*each, dialect) for each in zip(names, parts_of(bounds.cursor), told, strict=True)]
+    has_uuid = not (driver and (driver.lacks_uuid or dialect in {"mysql", "sqlite"}))
+    parts = zip(names, parts_of(bounds.cursor), told, strict=True)
+    written = [_Column(*each, dialect, has_uuid=has_uuid) for each in parts]
     starts, is_exact = bounds_of(written, bounds.start)
     conditions = [
         _from(written, starts, parameters, "start", last=">" if bounds.after and is_exact else ">="),
@@ -106,6 +114,11 @@ def found_driver(on: object, told: Sequence[SqlColumn]) -> Driver | None:
     """The driver that is given, or told once and for all."""
     named = next((column.driver for column in told if column.driver is not None), None)
     return driver_of(on) if on is not None else None if named is None else driver_of(named)
+
+
+def is_plain_column(column: str) -> bool:
+    """Whether it is a name alone, and no expression."""
+    return _COLUMN.fullmatch(column) is not None
 
 
 def _slug(column: str) -> str:
@@ -158,9 +171,17 @@ _CAST: Mapping[tuple[str, Kind], str] = {
 class _Column:
     """A column as it stands in a comparison, and how its bounds do."""
 
-    def __init__(self, name: str, cursor: CursorType[Any], told: SqlColumn, dialect: str | None) -> None:
-        self._name, self._cursor, self._told = name, cursor, told
-        if dialect is None and kind_of(told, None) not in {"as it is", "number"}:
+    def __init__(
+        self, name: str, cursor: CursorType[Any], told: SqlColumn, dialect: str | None, *, has_uuid: bool
+    ) -> None:
+        self._name, self._cursor, self._told, self._has_uuid = name, cursor, told, has_uuid
+        if cursor.type == "decimal" and dialect == "sqlite":
+            raise CursorTypeError(
+                f"SQLite keeps a number with digits after the point as a float, which is not exact, as {cursor!r} is.",
+                'Compare whole ones: cursor=Cursor.int() and window.sql("CAST(ROUND(amount * 100) AS INTEGER)",'
+                " connection), say.",
+            )
+        if dialect is None and kind_of(told, None) not in {"as it is", "number", "bytes"}:
             raise CursorTypeError(
                 f"A column of type {told.type!r} is told, and not which database it is in.",
                 'Give the connection, such as window.sql("updated_at", connection), or say'
@@ -169,11 +190,15 @@ class _Column:
         self._kind: Kind = kind_of(told, dialect)
         self._cast = _CAST.get(("postgresql" if dialect == "redshift" else dialect or "", self._kind))
         self.text = compared(name, cursor, self._kind, dialect)
+        self._in_bytes = dialect == "mysql" and is_by_code_points(cursor, self._kind)
 
     def bound(self, value: Any) -> tuple[Any, bool]:
-        return bound_for(self._cursor, self._told, self._kind, value)
+        bound, is_exact = bound_for(self._cursor, self._told, self._kind, value)
+        return (bound if self._has_uuid or not isinstance(bound, UUID) else str(bound)), is_exact
 
     def placeholder(self, bound: Any, add: Callable[[str, Any], str], name: str) -> str:
+        if self._in_bytes:
+            return IN_BYTES.format(add(name, bound))
         if self._cast is None:
             return add(name, bound)
         written = bound.isoformat() if hasattr(bound, "isoformat") else str(bound)
@@ -200,12 +225,17 @@ def compared(name: str, cursor: CursorType[Any], kind: Kind, dialect: str | None
     """The column as it is compared: as seconds, or as text in the order of its code points."""
     if kind == "unix":
         return f"UNIX_TIMESTAMP({name})"
-    if kind == "text" and dialect == "mysql":
-        return f"CAST({name} AS BINARY)"  # in any character set
+    if dialect == "mysql" and is_by_code_points(cursor, kind):
+        return IN_BYTES.format(name)
     collation = BY_CODE_POINTS if kind == "text" and dialect in _QUOTED else getattr(cursor, "collation", None)
     if collation is None:
         return name
-    return f"{name if _COLUMN.fullmatch(name) else f'({name})'} COLLATE {collation_name(collation, dialect)}"
+    return f"{name if is_plain_column(name) else f'({name})'} COLLATE {collation_name(collation, dialect)}"
+
+
+def is_by_code_points(cursor: CursorType[Any], kind: Kind) -> bool:
+    """Whether the column is text whose code points are compared."""
+    return kind == "text" or getattr(cursor, "collation", None) == BY_CODE_POINTS
 
 
 def collation_name(collation: str, dialect: str | None) -> str:

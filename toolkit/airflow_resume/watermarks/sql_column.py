@@ -18,6 +18,7 @@ from dataclasses import KW_ONLY, dataclass
 from datetime import date, datetime, timedelta, timezone
 from decimal import Decimal
 from typing import Any, Literal, TypeAlias, cast, get_args
+from uuid import UUID
 from zoneinfo import ZoneInfo
 
 from airflow_resume.arguments import check_whole
@@ -28,7 +29,7 @@ from airflow_resume.watermarks.drivers import driver_of
 from airflow_resume.watermarks.keysets import KeysetCursor
 
 ColumnTypeName = Literal[
-    "timestamptz", "timestamp", "datetime", "date", "text", "seconds", "milliseconds", "microseconds"
+    "timestamptz", "timestamp", "datetime", "date", "text", "seconds", "milliseconds", "microseconds", "binary"
 ]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
@@ -38,6 +39,11 @@ _LIKE = re.compile(
     r"(?:(?P<separator>[T ])[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.(?P<fraction>[0-9]{1,6}))?"
     r"(?P<zone>Z|[+-][0-9]{2}:?[0-9]{2})?)?"
 )
+LIKES = (
+    "2026-01-31 alone, or with T or one space and 23:59:59, then up to six digits of a fraction such as .999, then Z,"
+    " +01:00 or +0100"
+)
+"""The formats of text, for people."""
 _UTC_SIGNS = {"Z", "+00:00", "+0000"}
 
 
@@ -49,7 +55,7 @@ class SqlColumn:
         type: None: as the driver adapts the value. `"timestamptz"` of PostgreSQL, and `"timestamp"` of MySQL and
             MariaDB, are points in time. `"timestamp"` of PostgreSQL and `"datetime"` show the clock of a zone. `"date"`
             is for `Cursor.date()`. In any database a time may be kept as `"text"`, or as whole `"seconds"`,
-            `"milliseconds"` or `"microseconds"` since 1970.
+            `"milliseconds"` or `"microseconds"` since 1970. `"binary"` is for `Cursor.uuid()`: the 16 bytes of a UUID.
         tz: the zone whose clock a column without one shows, such as `"UTC"` or `"Europe/Berlin"`. Rows of the hour that
             comes twice in autumn are loaded with its second half. For `"timestamp"` of MySQL it is the session's zone,
             which only `track` needs.
@@ -88,10 +94,15 @@ class SqlColumn:
 
     def _check_text(self) -> None:
         found = None if self.like is None else _LIKE.fullmatch(self.like)
-        if (self.type == "text") != (self.like is not None) or (self.like is not None and found is None):
+        if (self.type == "text") != (self.like is not None):
             raise ValueError(
                 f"type={self.type!r} with like={self.like!r}: text, and only text, is described by one of its values.\n"
                 'Give one that sorts as time does, such as SqlColumn("text", like="2026-01-31T23:59:59Z").'
+            )
+        if self.like is not None and found is None:
+            raise ValueError(
+                f"like={self.like!r} is none of the formats of text that are known here.\n"
+                f"Give one of {LIKES}; or CAST the column in the query."
             )
         if found and found["zone"] in _UTC_SIGNS and self.tz not in {None, "UTC"}:
             raise ValueError(
@@ -123,6 +134,8 @@ class SqlColumn:
         """
         if isinstance(value, str) and self.type == "text" and not self.is_day:
             value = _moment_of_text(value)
+        elif self.type == "binary" and isinstance(value, (bytes, bytearray, memoryview)) and len(value) == 16:  # noqa: PLR2004
+            value = UUID(bytes=bytes(value))
         elif self.type in _DIGITS and isinstance(value, (int, float, Decimal)) and not isinstance(value, bool):
             value = _moment_of_number(value, Decimal(10) ** (6 - _DIGITS[self.type]))
         if isinstance(value, datetime) and isinstance(value.year, int) and value.tzinfo is None and self.zone:
@@ -206,7 +219,7 @@ def parts_of(cursor: CursorType[Any]) -> tuple[CursorType[Any], ...]:
     return cursor.parts if isinstance(cursor, KeysetCursor) else (cursor,)
 
 
-Kind = Literal["as it is", "instant", "clock", "unix", "day", "text", "number"]
+Kind = Literal["as it is", "instant", "clock", "unix", "day", "text", "number", "bytes"]
 """What a bound is written as. `unix`: a point in time that is compared by its seconds since 1970."""
 
 
@@ -218,8 +231,8 @@ def kind_of(column: SqlColumn, dialect: str | None) -> Kind:
     """
     if column.type is None:
         return "as it is"
-    if column.type == "text":
-        return "text"
+    if column.type in {"text", "binary"}:
+        return "text" if column.type == "text" else "bytes"
     if column.type in _DIGITS:
         return "number"
     if column.type == "date":
@@ -263,6 +276,12 @@ def check_pair(cursor: CursorType[Any], column: SqlColumn, kind: Kind) -> None:
     if kind == "as it is":
         return
     named = f"A column of type {column.type!r} cannot be compared exactly with {cursor!r}"
+    if kind == "bytes":
+        if cursor.type != "uuid":
+            raise CursorTypeError(
+                f"{named}: it has the bytes of UUIDs.", "Use cursor=Cursor.uuid(), or leave the type out."
+            )
+        return
     if cursor.type == "datetime" and column.is_day:
         raise CursorTypeError(f"{named}: it has no time of day.", "Use cursor=Cursor.date().")
     if cursor.type == "datetime" and _zone_of(cursor) is None and kind in {"instant", "unix", "number"}:
@@ -306,6 +325,8 @@ def bound_for(cursor: CursorType[Any], column: SqlColumn, kind: Kind, value: Any
     check_pair(cursor, column, kind)
     if kind == "as it is":
         return cursor.present(value), True
+    if kind == "bytes":
+        return value.bytes, True
     if not isinstance(value, datetime):
         return _bound_of_day(cursor, column, kind, value), True
     bound = _bound_of_moment(column, kind, value)
@@ -355,14 +376,22 @@ def _seconds(moment: datetime) -> Decimal:
     return Decimal((moment - _EPOCH) // timedelta(microseconds=1)).scaleb(-6)
 
 
-def reading(cursor: CursorType[Any], columns: Sequence[SqlColumn]) -> CursorType[Any]:
-    """The cursor, reading values as the columns have them: naive times in their zone, text, seconds since 1970."""
-    if all(column.type is None for column in columns):
+def reading(cursor: CursorType[Any], columns: Sequence[SqlColumn], *, refuses_text: bool = False) -> CursorType[Any]:
+    """The cursor, reading values as the columns have them: naive times in their zone, text, seconds since 1970.
+
+    Args:
+        cursor: to read.
+        columns: as they are told.
+        refuses_text: of numbers, for the query has compared it as text, without an error.
+    """
+    if all(column.type is None for column in columns) and not refuses_text:
         return cursor
     parts = parts_of(cursor)
     reader: Any = copy.copy(cursor)
 
     def parse(value: object, *, what: str) -> Any:
+        if refuses_text:
+            _refuse_text(parts, value, what)
         if not isinstance(cursor, KeysetCursor):
             value = _read(cursor, columns[0], value)
         elif isinstance(value, (tuple, list)) and len(value) == len(parts):
@@ -372,6 +401,16 @@ def reading(cursor: CursorType[Any], columns: Sequence[SqlColumn]) -> CursorType
     object.__setattr__(reader, "parse", parse)  # a frozen dataclass, of which this is a copy
     object.__setattr__(reader, "plain", object)  # no value is taken as it is
     return cast("CursorType[Any]", reader)
+
+
+def _refuse_text(parts: Sequence[CursorType[Any]], value: object, what: str) -> None:
+    values = value if len(parts) > 1 and isinstance(value, (tuple, list)) else [value]
+    for part, one in zip(parts, values, strict=False):
+        if part.type in {"int", "decimal"} and isinstance(one, str):
+            raise CursorTypeError(
+                f"{what} is text, and SQLite has compared it as text, which puts 10 before 9.",
+                'CAST it in the condition: window.sql("CAST(id AS INTEGER)", connection).',
+            )
 
 
 def _read(cursor: CursorType[Any], column: SqlColumn, value: object) -> object:

@@ -28,9 +28,9 @@ class TextCursor(CursorType[str]):
 
     Args:
         collation: that `window.sql` and `window.where` compare by. `"C"` is the one of the database that compares by
-            code points: `"C"` of PostgreSQL, `BINARY` of SQLite, `utf8mb4_bin` of MySQL and MariaDB. (To that one,
-            spaces at the end do not count: where values may end in one, name `"utf8mb4_0900_bin"` or MariaDB's
-            `"utf8mb4_nopad_bin"`.) An `ORDER BY` must name it as well.
+            code points: `"C"` of PostgreSQL, `BINARY` of SQLite. On MySQL and MariaDB the bytes of the text are
+            compared, for which no index serves: for one, name MySQL's `"utf8mb4_0900_bin"` or MariaDB's
+            `"utf8mb4_nopad_bin"`, if the column has it. An `ORDER BY` must name it as well.
     """
 
     type: ClassVar[str] = "text"

@@ -5,17 +5,20 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 from typing import Any
+from uuid import UUID
 
 from airflow_resume.errors import CursorTypeError
 from airflow_resume.watermarks.cursor import CursorType
 from airflow_resume.watermarks.drivers import plain_dialect
 from airflow_resume.watermarks.sql import (
     BY_CODE_POINTS,
+    IN_BYTES,
     Bounds,
     bounds_of,
     check_count,
     collation_name,
     found_driver,
+    is_by_code_points,
     wide_bound,
 )
 from airflow_resume.watermarks.sql_column import Kind, SqlColumn, bound_for, check_pair, kind_of, parts_of
@@ -53,6 +56,7 @@ class _Column:
 
         self.given = given if hasattr(given, "is_") else sa.literal_column(str(given))
         self._cursor, self._told = cursor, told
+        self._is_told_instant = told.type == "timestamptz"
         kind = getattr(self.given, "type", sa.types.NullType())
         self._kind: Kind = _kind_by(kind, cursor, dialect) if told.type is None else _kind_told(kind, told, dialect)
         if told.type is None:
@@ -65,10 +69,10 @@ class _Column:
 
         if self._kind == "unix":
             return sa.func.unix_timestamp(self.given, type_=sa.Numeric(20, 6))
-        collation = BY_CODE_POINTS if self._kind == "text" else getattr(self._cursor, "collation", None)
-        if collation is None:
-            return self.given
-        return _code_points()(self.given) if collation == BY_CODE_POINTS else sa.collate(self.given, collation)
+        if is_by_code_points(self._cursor, self._kind):
+            return _code_points()[0](self.given)
+        collation = getattr(self._cursor, "collation", None)
+        return self.given if collation is None else sa.collate(self.given, collation)
 
     def wide(self, bound: Any, *, ahead: bool) -> list[Any]:
         """A day wider than the condition, and without a function over the column, so that an index serves."""
@@ -81,9 +85,18 @@ class _Column:
         return [self.given < limit if ahead else self.given >= limit]
 
     def bound(self, value: Any) -> tuple[Any, bool]:
-        if self._kind == "as it is":
-            return value, True  # in UTC: a type that drops the zone keeps the clock of UTC
-        return bound_for(self._cursor, self._told, self._kind, value)
+        import sqlalchemy as sa
+
+        # As it is: in UTC, for a type that drops the zone keeps the clock of UTC.
+        is_plain = self._kind == "as it is"
+        bound, is_exact = (value, True) if is_plain else bound_for(self._cursor, self._told, self._kind, value)
+        if is_by_code_points(self._cursor, self._kind):
+            bound = _code_points()[1](sa.literal(bound, sa.String()))
+        elif self._is_told_instant:
+            bound = _instant()(sa.literal(bound))
+        elif isinstance(bound, UUID) and isinstance(self.given.type, sa.String):
+            bound = str(bound)
+        return bound, is_exact
 
 
 def _from(columns: Sequence[_Column], bounds: list[Any], *, is_after: bool) -> Any:
@@ -113,6 +126,14 @@ def _told_by(kind: Any, told: SqlColumn) -> SqlColumn:
 def _kind_by(kind: Any, cursor: CursorType[Any], dialect: str | None) -> Kind:
     import sqlalchemy as sa
 
+    if cursor.type in {"int", "decimal"} and isinstance(kind, (sa.String, sa.Float)):
+        raise CursorTypeError(
+            f"A column of type {kind!r} is not compared as the numbers that {cursor!r} has: text puts 10 before 9, and"
+            " a float is rounded.",
+            "CAST it in the condition: window.where(cast(column, BigInteger)), or cast(column, Numeric(38, 9)).",
+        )
+    if cursor.type == "uuid" and isinstance(kind, (sa.LargeBinary, sa.BINARY, sa.VARBINARY)):
+        return "bytes"
     if cursor.type not in {"datetime", "date"}:
         return "as it is"
     if isinstance(kind, sa.Date):
@@ -140,12 +161,12 @@ def _kind_told(kind: Any, told: SqlColumn, dialect: str | None) -> Kind:
     if told.type == "timestamp" and _is_unix(kind, dialect):
         return "unix"
     # SQLAlchemy itself keeps times in SQLite as text, and compares a DateTime as such.
-    return kind_of(told, None if dialect == "sqlite" else dialect)
+    return kind_of(told, None if dialect == "sqlite" and told.type != "timestamptz" else dialect)
 
 
 @functools.cache
-def _code_points() -> Any:
-    """A column with the collation of code points, which is chosen when a query is compiled for its database."""
+def _code_points() -> tuple[Any, Any]:
+    """A column and a bound as code points are compared, which is chosen when a query is compiled for its database."""
     import sqlalchemy as sa
     from sqlalchemy.ext.compiler import compiles
     from sqlalchemy.sql.functions import FunctionElement
@@ -154,9 +175,40 @@ def _code_points() -> Any:
         inherit_cache = True
         type = sa.String()
 
+    class Bound(FunctionElement[str]):
+        inherit_cache = True
+        type = sa.String()
+
     @compiles(CodePoints)
     def _(element: Any, compiler: Any, **options: Any) -> str:
-        inner = compiler.process(element.clauses, **options)
-        return f"({inner} COLLATE {collation_name(BY_CODE_POINTS, plain_dialect(compiler.dialect.name))})"
+        inner, dialect = compiler.process(element.clauses, **options), plain_dialect(compiler.dialect.name)
+        if dialect == "mysql":
+            return IN_BYTES.format(inner)
+        return f"({inner} COLLATE {collation_name(BY_CODE_POINTS, dialect)})"
 
-    return CodePoints
+    @compiles(Bound)
+    def _(element: Any, compiler: Any, **options: Any) -> str:
+        inner: str = compiler.process(element.clauses, **options)
+        return IN_BYTES.format(inner) if plain_dialect(compiler.dialect.name) == "mysql" else inner
+
+    return CodePoints, Bound
+
+
+@functools.cache
+def _instant() -> Any:
+    """A bound of a `timestamptz`, which is refused when a query is compiled for a database that has none."""
+    import sqlalchemy as sa
+    from sqlalchemy.ext.compiler import compiles
+    from sqlalchemy.sql.functions import FunctionElement
+
+    class Instant(FunctionElement[Any]):
+        inherit_cache = True
+        type = sa.DateTime(timezone=True)
+
+    @compiles(Instant)
+    def _(element: Any, compiler: Any, **options: Any) -> str:
+        kind_of(SqlColumn("timestamptz"), plain_dialect(compiler.dialect.name))
+        inner: str = compiler.process(element.clauses, **options)
+        return inner
+
+    return Instant

@@ -233,7 +233,7 @@ class Window(Loading[T], QueryConditions[T]):
             ValueError: a version without `unique`.
         """
         tracker = Tracker(
-            cursor=self._reader,
+            cursor=reading(self._cursor, self._columns, refuses_text=self._refuses_text),
             at=self._at,
             start=self._start,
             end=self._end,
