@@ -188,12 +188,12 @@ def test_a_timestamptz_is_refused_where_there_is_none(dialect: Any, url: str) ->
 def test_a_uuid_is_written_as_its_column_keeps_it() -> None:
     first = UUID("01800000-0000-7000-8000-000000000001")
     window = window_of(initial=first, now=None, delay=None)
-    kept: dict[Any, Any] = {
-        sa.String(36): str(first),
-        mysql.BINARY(16): first.bytes,
-        sa.LargeBinary(): first.bytes,
-        sa.Uuid(): first,
-    }
-    for type_, bound in kept.items():
+    kept: list[tuple[Any, object]] = [
+        (sa.String(36), str(first)),
+        (mysql.BINARY(16), first.bytes),
+        (sa.LargeBinary(), first.bytes),
+        (sa.Uuid(), first),
+    ]
+    for type_, bound in kept:
         assert values(window.where(sa.column("id", type_))) == [bound]
     assert values(window.where(sa.column("id"), type="binary")) == [first.bytes]

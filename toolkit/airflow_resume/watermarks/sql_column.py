@@ -10,7 +10,6 @@ between is then in no window yet, and the next one, which begins at the same rou
 
 from __future__ import annotations
 
-import copy
 import math
 import re
 from collections.abc import Sequence
@@ -284,23 +283,23 @@ def check_pair(cursor: CursorType[Any], column: SqlColumn, kind: Kind) -> None:
         return
     if cursor.type == "datetime" and column.is_day:
         raise CursorTypeError(f"{named}: it has no time of day.", "Use cursor=Cursor.date().")
-    if cursor.type == "datetime" and _zone_of(cursor) is None and kind in {"instant", "unix", "number"}:
+    if cursor.type == "datetime" and zone_of(cursor) is None and kind in {"instant", "unix", "number"}:
         raise CursorTypeError(
             f"{named}: it has points in time, and the cursor's values have no time zone (tz=None).",
             "Use cursor=Cursor.datetime().",
         )
-    if cursor.type == "datetime" and _zone_of(cursor) is None and column.zone:
+    if cursor.type == "datetime" and zone_of(cursor) is None and column.zone:
         raise CursorTypeError(
             f"{named}: its time zone is told, and the cursor's values have none (tz=None).",
             "Use cursor=Cursor.datetime(), or leave the column's tz= out.",
         )
-    if cursor.type == "datetime" and _zone_of(cursor) is not None and kind in {"clock", "text"} and not column.zone:
+    if cursor.type == "datetime" and zone_of(cursor) is not None and kind in {"clock", "text"} and not column.zone:
         raise CursorTypeError(
             f"{named}: it shows the clock of a time zone that is not told.",
             f'Say which: SqlColumn({column.type!r}, ..., tz="UTC") or "Europe/Berlin", say; or use'
             " cursor=Cursor.datetime(tz=None), whose values have none.",
         )
-    if cursor.type == "date" and kind in {"instant", "unix", "number"} and not (_zone_of(cursor) or column.zone):
+    if cursor.type == "date" and kind in {"instant", "unix", "number"} and not (zone_of(cursor) or column.zone):
         raise CursorTypeError(
             f"{named}: where a day begins depends on the time zone.",
             f'Say whose days they are: SqlColumn({column.type!r}, tz="Europe/Berlin").',
@@ -309,7 +308,8 @@ def check_pair(cursor: CursorType[Any], column: SqlColumn, kind: Kind) -> None:
         raise CursorTypeError(f"{named}: it has times.", "Use cursor=Cursor.datetime(), or leave the type out.")
 
 
-def _zone_of(cursor: CursorType[Any]) -> str | None:
+def zone_of(cursor: CursorType[Any]) -> str | None:
+    """The zone of a cursor's values; None: they have none."""
     return cast("str | None", getattr(cursor, "tz", None))
 
 
@@ -351,7 +351,7 @@ def _bound_of_moment(column: SqlColumn, kind: Kind, moment: datetime) -> Any:
 def _bound_of_day(cursor: CursorType[Any], column: SqlColumn, kind: Kind, day: date) -> Any:
     if column.is_day:
         return day if kind == "day" else day.isoformat()
-    zone = _zone_of(cursor) or column.zone
+    zone = zone_of(cursor) or column.zone
     midnight = datetime(day.year, day.month, day.day)  # noqa: DTZ001  of the zone, which follows
     if kind in {"clock", "text"} and column.zone in {None, zone}:
         return midnight if kind == "clock" else column.text_of(midnight)
@@ -374,50 +374,3 @@ def _on_clock(moment: datetime, zone: str) -> datetime:
 
 def _seconds(moment: datetime) -> Decimal:
     return Decimal((moment - _EPOCH) // timedelta(microseconds=1)).scaleb(-6)
-
-
-def reading(cursor: CursorType[Any], columns: Sequence[SqlColumn], *, refuses_text: bool = False) -> CursorType[Any]:
-    """The cursor, reading values as the columns have them: naive times in their zone, text, seconds since 1970.
-
-    Args:
-        cursor: to read.
-        columns: as they are told.
-        refuses_text: of numbers, for the query has compared it as text, without an error.
-    """
-    if all(column.type is None for column in columns) and not refuses_text:
-        return cursor
-    parts = parts_of(cursor)
-    reader: Any = copy.copy(cursor)
-
-    def parse(value: object, *, what: str) -> Any:
-        if refuses_text:
-            _refuse_text(parts, value, what)
-        if not isinstance(cursor, KeysetCursor):
-            value = _read(cursor, columns[0], value)
-        elif isinstance(value, (tuple, list)) and len(value) == len(parts):
-            value = tuple(_read(*each) for each in zip(parts, columns, value, strict=True))
-        return cursor.parse(value, what=what)
-
-    object.__setattr__(reader, "parse", parse)  # a frozen dataclass, of which this is a copy
-    object.__setattr__(reader, "plain", object)  # no value is taken as it is
-    return cast("CursorType[Any]", reader)
-
-
-def _refuse_text(parts: Sequence[CursorType[Any]], value: object, what: str) -> None:
-    values = value if len(parts) > 1 and isinstance(value, (tuple, list)) else [value]
-    for part, one in zip(parts, values, strict=False):
-        if part.type in {"int", "decimal"} and isinstance(one, str):
-            raise CursorTypeError(
-                f"{what} is text, and SQLite has compared it as text, which puts 10 before 9.",
-                'CAST it in the condition: window.sql("CAST(id AS INTEGER)", connection).',
-            )
-
-
-def _read(cursor: CursorType[Any], column: SqlColumn, value: object) -> object:
-    if column.type is None:
-        return value
-    found = column.read(value)
-    if cursor.type != "date" or not isinstance(found, datetime):
-        return found
-    zone = _zone_of(cursor) or column.zone
-    return (found.astimezone(ZoneInfo(zone)) if zone and found.tzinfo else found).date()

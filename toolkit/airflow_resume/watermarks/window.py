@@ -19,7 +19,8 @@ from airflow_resume.watermarks.forms import formatted
 from airflow_resume.watermarks.frames import FrameT, frame_of
 from airflow_resume.watermarks.loading import Advance, Loading
 from airflow_resume.watermarks.record import Pending, WindowRecord, WindowState
-from airflow_resume.watermarks.sql_column import Columns, columns_of, reading
+from airflow_resume.watermarks.sql_column import Columns, columns_of
+from airflow_resume.watermarks.sql_rows import reading
 from airflow_resume.watermarks.track import Future, Key, Nulls, Tracker, Unique, check_rows
 from airflow_resume.watermarks.zones import zone_of
 
