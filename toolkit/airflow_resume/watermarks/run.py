@@ -27,9 +27,8 @@ from airflow_resume.watermarks.outcomes import EXPECTED, EXPLAINED, failure_of
 from airflow_resume.watermarks.override import override_of
 from airflow_resume.watermarks.ownership import Mover
 from airflow_resume.watermarks.record import MarkRecord, Pending, Untold, WindowRecord, WindowState, owner_of
-from airflow_resume.watermarks.staged import StageToken, token_of
-from airflow_resume.watermarks.told import lies_before, untold_before
-from airflow_resume.watermarks.track import THE_ONE
+from airflow_resume.watermarks.staged import StageToken, as_told, moved_on, token_of
+from airflow_resume.watermarks.told import told_beside, untold_before
 from airflow_resume.watermarks.window import Window
 
 if TYPE_CHECKING:
@@ -84,10 +83,7 @@ class WindowRun(Generic[T]):
         window = self._again(begun) if begun and not is_new else self._nothing() if again else self._new()
         is_of_this_try = begun is not None and begun.claim.try_number == self._attempt.try_number
         if window.is_replay and is_of_this_try and not again:
-            log.warning(
-                "This attempt has committed its window already, and gets the same one again: a run loads one window."
-                " Let window.split() or another run go on."
-            )
+            log.warning("A run loads one window, and this attempt gets its own again. Let window.split() go on.")
         if window.record is not None:
             window.record = self._slot.write(window.record)
         log.info("Window %s of %r, try %d%s", window, self._mark_key, self._attempt.try_number, window.remarks)
@@ -136,7 +132,7 @@ class WindowRun(Generic[T]):
             bounds, origin = override.bounds, override.origin
             log.warning("This run loads %s to %s, as its %s says", bounds.start, bounds.end, origin)
             limit = None if ceiling is None else self._cursor.dump(ceiling)
-            told = self._told(untold, mark, bounds.start)
+            told = told_beside(untold, mark, bounds.start, self._cursor)
             record = self._record(bounds, mark, origin=origin, commits=moves, limit=limit, **told)
             return self._window(bounds, at=at, record=record)
         lookback, span = self._options.lookback, self._options.max_span
@@ -149,20 +145,9 @@ class WindowRun(Generic[T]):
             return self._window(bounds, at=at, record=None, reset=mark.pending)
         # A window that was cut short ends where nothing changes any more: it may be empty, and the mark moves on.
         settles = span is not None and bounds.end == self._cursor.step(at, span)
-        told = self._told(untold, mark, bounds.start)
+        told = told_beside(untold, mark, bounds.start, self._cursor)
         record = self._record(bounds, mark, reset=mark.pending, ties=mark.ties, settles=settles, **told)
         return self._window(bounds, at=at, record=record, reset=mark.pending)
-
-    def _told(self, untold: Untold | None, mark: MarkRecord, start: T) -> dict[str, Any]:
-        """What the line in the asset event says beside the window itself."""
-        if untold is None:
-            return {}
-        is_before = lies_before(untold, start, mark, self._cursor)
-        return {
-            "told_from": untold.start if is_before else None,
-            "told_after": untold.after if is_before else None,
-            "new_from": None if is_before else untold.start,
-        }
 
     def _check_not_ahead(self, mark: MarkRecord, at: T, ceiling: T | None) -> None:
         """A mark that stands behind this moment keeps every run from loading anything, until then.
@@ -308,25 +293,12 @@ class WindowRun(Generic[T]):
 
     def _close(self, record: WindowRecord, token: StageToken, outcome: Outcome, mark: MarkRecord | None) -> None:
         """Write down what became of the window, for the next attempt, for consumers, and for a person."""
-        told = self._as_told(record, token, outcome, mark)
-        self._slot.write(_moved(record, token, outcome, state=WindowState.COMMITTED, done=None))
+        told = as_told(token, record, outcome, mark, scope=self._attempt.scope, has_line_of=self._journal.has_line_of)
+        self._slot.write(moved_on(record, token, outcome, state=WindowState.COMMITTED, done=None))
         level = logging.INFO if outcome in EXPECTED else logging.WARNING
         log.log(level, "Window %s of %r: %s", token.bounds, self._mark_key, EXPLAINED[outcome])
         if outcome is not Outcome.FENCED:
             self._tell(told, outcome, mark)
-
-    def _as_told(
-        self, record: WindowRecord, token: StageToken, outcome: Outcome, mark: MarkRecord | None
-    ) -> StageToken:
-        """The window as the line in the asset event has it, and with the outcome that is told."""
-        if outcome is not Outcome.NOOP or record.outcome is None:
-            return token
-        scope = self._attempt.scope
-        if record.state is WindowState.COMMITTED and self._journal.has_line_of(scope.run_id, scope.map_index):
-            return token
-        # It has moved the mark before, and no event tells of it yet: this one does, or that of a run which came since.
-        is_of_other = mark is not None and mark.untold is not None and mark.untold.scope != scope
-        return token.model_copy(update={"tells": None} if is_of_other else {"told_as": record.outcome})
 
     def _raise_if_failed(self, token: StageToken, outcome: Outcome, mark: MarkRecord | None, *, is_own: bool) -> None:
         """Fail where the outcome does; a window that this task has loaded from the mark on, a retry begins anew."""
@@ -372,7 +344,7 @@ class WindowRun(Generic[T]):
         outcome, mark = self._commit(record, token)
         self._raise_if_failed(token, outcome, mark, is_own=True)
         log.info("Slice up to %s of %r: %s", self._cursor.dump(stop), self._mark_key, EXPLAINED[outcome])
-        window.record = self._slot.write(_moved(record, token, outcome, done=self._cursor.dump(stop)))
+        window.record = self._slot.write(moved_on(record, token, outcome, done=self._cursor.dump(stop)))
 
     def check(self, window: Window[T]) -> None:
         """See that this attempt is still the one that loads the window: Airflow takes no write of another."""
@@ -427,14 +399,3 @@ class WindowRun(Generic[T]):
         lag = window.lag()
         if lag is not None:
             metrics.gauge("watermark.lag_seconds", lag, tags)
-
-
-_MOVES = {Outcome.ADVANCED, Outcome.JUMPED, Outcome.GAP}
-
-
-def _moved(record: WindowRecord, token: StageToken, outcome: Outcome, **update: Any) -> WindowRecord:
-    """The record, which remembers how far its run has moved the mark."""
-    if outcome in _MOVES:
-        whole = True if THE_ONE in (token.ties or ()) else None
-        update |= {"reached": token.new, "reached_whole": whole, "outcome": outcome.value}
-    return record.model_copy(update=update)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
 
 from airflow_resume.errors import StageTokenError
+from airflow_resume.watermarks.commit import Outcome
 from airflow_resume.watermarks.cursor import CursorType
 from airflow_resume.watermarks.keys import Keys
-from airflow_resume.watermarks.record import Origin, ToldWindow
+from airflow_resume.watermarks.record import MarkRecord, Origin, ToldWindow, WindowRecord, WindowState
 from airflow_resume.watermarks.told import told_of
+from airflow_resume.watermarks.track import THE_ONE
 from airflow_resume.watermarks.window import Window
 
 if TYPE_CHECKING:
@@ -121,3 +124,42 @@ def token_of(window: Window[T], reached: T | None, cursor: CursorType[T], *, key
         origin=record.origin,
         tells=told_of(window, record, cursor),
     )
+
+
+_MOVES = {Outcome.ADVANCED, Outcome.JUMPED, Outcome.GAP}
+
+
+def moved_on(record: WindowRecord, token: StageToken, outcome: Outcome, **update: Any) -> WindowRecord:
+    """The record, which remembers how far its run has moved the mark; with what else there is to `update`."""
+    if outcome in _MOVES:
+        whole = True if THE_ONE in (token.ties or ()) else None
+        update |= {"reached": token.new, "reached_whole": whole, "outcome": outcome.value}
+    return record.model_copy(update=update)
+
+
+def as_told(
+    token: StageToken,
+    record: WindowRecord,
+    outcome: Outcome,
+    mark: MarkRecord | None,
+    *,
+    scope: Scope,
+    has_line_of: Callable[[str, int], bool],
+) -> StageToken:
+    """The window as the line in the asset event has it, and with the outcome that is told.
+
+    Args:
+        token: the window.
+        record: of it.
+        outcome: of it now.
+        mark: as it stands.
+        scope: of the task that tells.
+        has_line_of: whether the event of a run and map index is there.
+    """
+    if outcome is not Outcome.NOOP or record.outcome is None:
+        return token
+    if record.state is WindowState.COMMITTED and has_line_of(scope.run_id, scope.map_index):
+        return token
+    # It has moved the mark before, and no event tells of it yet: this one does, or that of a run which came since.
+    is_of_other = mark is not None and mark.untold is not None and mark.untold.scope != scope
+    return token.model_copy(update={"tells": None} if is_of_other else {"told_as": record.outcome})

@@ -59,7 +59,16 @@ def untold_before(mark: MarkRecord, *, has_told: Callable[[Untold], bool]) -> Un
     return None if mark.untold is None or has_told(mark.untold) else mark.untold
 
 
-def lies_before(untold: Untold, start: T, mark: MarkRecord, cursor: CursorType[T]) -> bool:
+def told_beside(untold: Untold | None, mark: MarkRecord, start: T, cursor: CursorType[T]) -> dict[str, Any]:
+    """What a window's record keeps of what is untold: the line of the window tells of it as well."""
+    if untold is None:
+        return {}
+    if _lies_before(untold, start, mark, cursor):
+        return {"told_from": untold.start, "told_after": untold.after}
+    return {"new_from": untold.start}
+
+
+def _lies_before(untold: Untold, start: T, mark: MarkRecord, cursor: CursorType[T]) -> bool:
     """Whether a window from `start` on does not cover what is untold."""
     first: Any = cursor.parse(untold.start, what="the untold window")
     has_start = untold.after or THE_ONE not in (mark.ties or ())
