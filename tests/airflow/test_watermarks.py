@@ -69,16 +69,6 @@ def test_a_backfill_whose_data_interval_is_empty_fails_and_says_which_schedule_h
     assert "CronDataIntervalTimetable" in loads.log("without_intervals", run_id)
 
 
-@pytest.mark.parametrize(("name", "offset"), [("west", "-08:00"), ("east", "+09:00")])
-def test_a_backfill_of_local_days_loads_these_days(loads: Loads, name: str, offset: str) -> None:
-    for kind, midnight in (("days", ""), ("times", " 00:00:00"), ("moments", f" 00:00:00{offset}")):
-        runs = loads.backfill(f"{kind}_{name}", 5, 6, offset=offset)
-        assert len(runs) == 2
-        lines = loads.lines(f"{kind}_{name}")
-        days = [(f"2026-01-{day:02}{midnight}", f"2026-01-{day + 1:02}{midnight}") for day in (5, 6)]
-        assert [(line["start"], line["end"]) for line in lines] == days
-
-
 # --- killed ---------------------------------------------------------------------------------------------------
 
 

@@ -287,9 +287,9 @@ class WindowRun(Generic[T]):
             told_after=token.tells is not None and token.tells.begins_after and told_from == token.tells.start,
             tells_for_others=record.told_from is not None,
         )
-        # A cleared run loads what it loaded before, and others may well have moved the token since.
-        is_replay = record.state is WindowState.COMMITTED
-        return (Outcome.NOOP if outcome is Outcome.CONFLICT and is_replay else outcome), mark
+        if outcome is Outcome.CONFLICT and record.state is WindowState.COMMITTED:
+            outcome = Outcome.NOOP  # a cleared run loads what it loaded before, and others have moved the token since
+        return outcome, mark
 
     def _close(self, record: WindowRecord, token: StageToken, outcome: Outcome, mark: MarkRecord | None) -> None:
         """Write down what became of the window, for the next attempt, for consumers, and for a person."""
