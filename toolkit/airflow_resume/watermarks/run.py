@@ -75,8 +75,8 @@ class WindowRun(Generic[T]):
             again: after a deferral; then there is no new one.
         """
         task = getattr(self.context.get("ti"), "task", None)
-        remarks_on_task = remarks_on(task, self._options.asset, is_partitioned=self.partition is not None)
-        for remark in [*remarks_on_task, *remarks_on_zone(task, self._options)]:
+        of_task = remarks_on(task, self._options.asset, is_partitioned=self.partition is not None)
+        for remark in [*of_task, *remarks_on_zone(task, self._options)]:
             log.warning("%s.", remark)
         begun = self._slot.read() or self._begun_in_0_1()
         is_new = begun is None or begun.state is WindowState.CLAIMED
@@ -353,9 +353,8 @@ class WindowRun(Generic[T]):
 
     def reset(self, to: object) -> None:
         """Set the mark anew."""
-        at = None if to is None else self._cursor.parse(to, what="to")
         self._claim()
-        record = self._marks.reset(at)
+        record = self._marks.reset(None if to is None else self._cursor.parse(to, what="to"))
         log.warning("The mark %r was set to %r; the next run loads from there", self._mark_key, record.at)
 
     # --- parts ------------------------------------------------------------------------------------------------
