@@ -121,7 +121,12 @@ with DAG("two_coroutines", schedule=None, default_args=RETRIES):
                 await asyncio.sleep(GLANCE.total_seconds() / 10)
             return ticks
 
-        result, ticks = await asyncio.gather(wait(), tick())
+        # Both to their ends: a call of Airflow's own store that is still under way in another thread, when the task tells
+        # its supervisor that it comes back, would take the reply for its own, and the process would never end.
+        result, ticks = await asyncio.gather(wait(), tick(), return_exceptions=True)
+        for outcome in (result, ticks):
+            if isinstance(outcome, BaseException):
+                raise outcome
         return {**result, "ticks": ticks}
 
     function()
