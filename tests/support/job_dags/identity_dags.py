@@ -122,11 +122,12 @@ with DAG("two_coroutines", schedule=None, default_args=RETRIES):
             return ticks
 
         # Both to their ends: a call of Airflow's own store that is still under way in another thread, when the task tells
-        # its supervisor that it comes back, would take the reply for its own, and the process would never end.
-        result, ticks = await asyncio.gather(wait(), tick(), return_exceptions=True)
-        for outcome in (result, ticks):
+        # its supervisor that it comes back, would take its reply, and the process would never end.
+        outcomes: list[Any] = await asyncio.gather(wait(), tick(), return_exceptions=True)
+        for outcome in outcomes:
             if isinstance(outcome, BaseException):
                 raise outcome
+        result, ticks = outcomes
         return {**result, "ticks": ticks}
 
     function()
