@@ -121,13 +121,7 @@ with DAG("two_coroutines", schedule=None, default_args=RETRIES):
                 await asyncio.sleep(GLANCE.total_seconds() / 10)
             return ticks
 
-        # Both to their ends: a call of Airflow's own store that is still under way in another thread, when the task
-        # tells its supervisor that it comes back, would take its reply, and the process would never end.
-        outcomes: Any = await asyncio.gather(wait(), tick(), return_exceptions=True)
-        for outcome in outcomes:
-            if isinstance(outcome, BaseException):
-                raise outcome
-        result, ticks = outcomes
+        result, ticks = await asyncio.gather(wait(), tick())
         return {**result, "ticks": ticks}
 
     function()
