@@ -36,7 +36,7 @@ def test_a_function_that_is_killed_before_it_saved_the_id_adopts_its_job(shared_
 
 
 @pytest.mark.parametrize("told", ["process", "supervisor"])
-@pytest.mark.parametrize("dag_id", ["ours", "ours_function", "ours_once"])
+@pytest.mark.parametrize("dag_id", ["ours", "ours_function", "ours_once", "two_coroutines"])
 def test_a_task_that_is_told_to_go_comes_back_in_the_same_try(shared_stage: Stage, dag_id: str, told: str) -> None:
     """Of `ours_once` there is no other try."""
     run = Run.waiting(shared_stage, dag_id)

@@ -91,7 +91,11 @@ with DAG("two_coroutines", schedule=None, default_args=RETRIES):
 
     @task(task_id="run", inlets=[TICKS], outlets=[TICKS])
     async def function() -> Any:
-        """One waits for a job, while the other keeps both stores busy, until both have ended."""
+        """One waits for a job, while the other keeps both stores busy, until both have ended.
+
+        Also when the first one raises: Airflow never gives back the lock of an `aset` that was cancelled half-way, and
+        the task could not even report that it failed.
+        """
         from airflow_resume import arun_job
 
         context: Any = get_current_context()
@@ -121,7 +125,11 @@ with DAG("two_coroutines", schedule=None, default_args=RETRIES):
                 await asyncio.sleep(GLANCE.total_seconds() / 10)
             return ticks
 
-        result, ticks = await asyncio.gather(wait(), tick())
+        outcomes: Any = await asyncio.gather(wait(), tick(), return_exceptions=True)
+        for outcome in outcomes:
+            if isinstance(outcome, Exception):
+                raise outcome
+        result, ticks = outcomes
         return {**result, "ticks": ticks}
 
     function()

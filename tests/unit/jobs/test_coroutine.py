@@ -10,7 +10,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from airflow.sdk.exceptions import AirflowRescheduleException
+from airflow.sdk.exceptions import AirflowRescheduleException, AirflowTaskTimeout
 
 from airflow_resume import PollPolicy, ResumePolicy, arun_job, run_job
 from airflow_resume.errors import (
@@ -20,6 +20,7 @@ from airflow_resume.errors import (
     NoStateStoreError,
     TaskStoppedError,
 )
+from airflow_resume.killed import KillFacts
 from airflow_resume.store import MemoryStore
 from airflow_resume.testing import FakeJobs, task_context
 
@@ -214,6 +215,58 @@ def test_a_deploy_gives_the_slot_back() -> None:
     with attempt, pytest.raises(AirflowRescheduleException):
         killed_after(0.1, jobs, lambda: attempt.ti.task.on_kill())  # noqa: PLW0108  it is replaced meanwhile
     assert jobs.jobs.alive() == ["job-0"]
+
+
+def test_the_handler_does_not_wait_for_what_only_the_loop_can_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where another coroutine is in the middle of a call to Airflow, which holds up every other call."""
+    jobs, attempt = AsyncJobs(scripts=[["RUNNING"] * 10**6]), task_context()
+    threads: list[threading.Thread] = []
+
+    async def task() -> Any:
+        loop = asyncio.get_running_loop()
+
+        def learn(*_: object, **__: object) -> KillFacts:
+            threads.append(threading.current_thread())
+            turned = threading.Event()
+            loop.call_soon_threadsafe(turned.set)
+            assert turned.wait(5), "the loop does not turn"
+            return KillFacts(record_visible=True, task_state="running")
+
+        monkeypatch.setattr("airflow_resume.jobs.run.learn_about_kill", learn)
+        loop.call_later(0.1, lambda: attempt.ti.task.on_kill())  # noqa: PLW0108  it is replaced meanwhile
+        return await arun_job(jobs, policy=ResumePolicy(poll=PollPolicy(interval=timedelta(seconds=0.01))))
+
+    with attempt, pytest.raises(AirflowRescheduleException):
+        asyncio.run(task())
+    assert len(threads) == 1
+    assert threads != [threading.main_thread()]
+    assert jobs.jobs.alive() == ["job-0"]
+
+
+def test_a_time_out_is_known_in_the_handler_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only the thread that handles the time-out knows of it, and nobody has to be asked."""
+    jobs, attempt = AsyncJobs(scripts=[["RUNNING"] * 10**6]), task_context()
+    threads: list[threading.Thread] = []
+
+    def learn(*_: object, **__: object) -> KillFacts:
+        threads.append(threading.current_thread())
+        return KillFacts(timed_out=True)
+
+    def kill() -> None:
+        try:
+            raise AirflowTaskTimeout  # noqa: TRY301  as Airflow's alarm does
+        except AirflowTaskTimeout:
+            attempt.ti.task.on_kill()
+
+    async def task() -> Any:
+        asyncio.get_running_loop().call_later(0.1, kill)
+        waits = arun_job(jobs, policy=ResumePolicy(poll=PollPolicy(interval=timedelta(seconds=0.01))))
+        return await asyncio.wait_for(waits, timeout=0.5)
+
+    monkeypatch.setattr("airflow_resume.jobs.run.learn_about_kill", learn)
+    with attempt, pytest.raises(asyncio.TimeoutError):
+        asyncio.run(task())
+    assert threads == [threading.main_thread()]
 
 
 def test_outside_of_a_task_it_needs_a_store() -> None:

@@ -5,22 +5,27 @@ the coroutine waits for the thread. Methods of the client that are coroutines ru
 their connections belong, and the engine's thread waits for them; other methods run in the engine's thread. Nothing is
 ever waited for on the event loop itself, so the other coroutines of the task, and their calls to Airflow, go on.
 
-`on_kill` comes in a signal handler on the thread of the event loop, where nothing can be awaited. It only says that the
-job shall end; the engine's thread cancels it.
+`on_kill` comes in a signal handler on the thread of the event loop. It must not wait there to learn why the task ends:
+another coroutine may be in the middle of a call to Airflow, whose reply only the loop can take, and until then nobody
+else is answered. So the handler returns at once, and another thread asks; the engine's thread cancels the job.
 """
 
 from __future__ import annotations
 
+import _thread
 import asyncio
 import concurrent.futures
 import contextvars
 import inspect
+import sys
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
+
+from airflow.sdk.exceptions import AirflowTaskTimeout
 
 from airflow_resume.attempt import AnyContext
 from airflow_resume.channel import LoopChannel, in_process_supervisor
@@ -88,7 +93,7 @@ async def arun_job(
         clock=_clock_that_ends(clock_of(opened), left),
         cancels_in_handler=False,
     )
-    with cancelled_on_kill(run, context):
+    with cancelled_on_kill(partial(_off_the_thread, run.killed), context):
         engine = _in_thread(run.run, loop)
         try:
             return await asyncio.shield(engine)
@@ -100,6 +105,17 @@ async def arun_job(
             with suppress(BaseException):  # the cancellation is how this ends
                 engine.result()
             raise
+
+
+def _off_the_thread(killed: Callable[[], object]) -> None:
+    """Call `killed` in another thread; after a time-out in this one, as only this one knows of it and nothing is asked.
+
+    A `Thread` takes locks when it starts, and the signal may have come while this thread held them.
+    """
+    if isinstance(sys.exc_info()[1], AirflowTaskTimeout):
+        killed()
+    else:
+        _thread.start_new_thread(contextvars.copy_context().run, (killed,))
 
 
 def _in_thread(work: Callable[[], Any], loop: asyncio.AbstractEventLoop) -> asyncio.Future[Any]:

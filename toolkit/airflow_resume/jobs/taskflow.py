@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
@@ -87,16 +87,16 @@ def run_job(
             "Write: result = await arun_job(...), with the same arguments.",
         )
     run = JobRun(jobs, name=name, policy=policy, inputs=inputs, statuses=statuses, context=context, store=store)
-    with cancelled_on_kill(run, context):
+    with cancelled_on_kill(run.killed, context):
         return run.run()
 
 
 @contextmanager
-def cancelled_on_kill(run: JobRun, context: AnyContext | None) -> Iterator[None]:
-    """While the block runs, Airflow's `on_kill` of the task reaches the job."""
-    with told_of_kill(run.killed, context):
+def cancelled_on_kill(killed: Callable[[], object], context: AnyContext | None) -> Iterator[None]:
+    """While the block runs, Airflow's `on_kill` of the task reaches the job, by `killed` of its run."""
+    with told_of_kill(killed, context):
         try:
             yield
         except AirflowTaskTimeout:  # Airflow calls on_kill only when this block is left already
-            run.killed()
+            killed()
             raise
