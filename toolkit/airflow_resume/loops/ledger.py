@@ -6,13 +6,13 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from airflow_resume import values
 from airflow_resume.errors import NameInUseError
 from airflow_resume.loops.frontier import Frontier, is_recognised
 from airflow_resume.loops.record import Level, SkippedElement
 from airflow_resume.loops.room import Growth
 from airflow_resume.loops.skip import MAX_SKIPS, described
 from airflow_resume.loops.source import Source
+from airflow_resume.loops.state import LoopState
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -45,15 +45,21 @@ class Ledger:
             ahead = None
         self.frontier = Frontier(source, level.pos, ahead)
         self.skipped, self._skips = level.skipped, list(level.skips or ())
-        self.state: dict[str, Any] = {}
-        self._acked_state = level.state
-        self._restore_state()
         self._inner_left = dict(level.inner or {})
         self._inner: dict[str, Ledger] = {}
-        self._warned = False
         self.growth = Growth(place, level)
+        self._state = LoopState(place, level.state, self.growth)
         self.settle_own: Callable[[], None] = _nothing
         """Counts what the loop has coasted past; by whoever runs it."""
+
+    @property
+    def state(self) -> dict[str, Any]:
+        """The user's own, as it is now."""
+        return self._state.now
+
+    @state.setter
+    def state(self, state: dict[str, Any]) -> None:
+        self._state.now = state
 
     # --- what happens -----------------------------------------------------------------------------------------
 
@@ -76,7 +82,7 @@ class Ledger:
         Raises:
             ValueTooLargeError: the state has grown so large that there may be no room for more of it.
         """
-        if self._acked_state:
+        if self._state.saved:
             self.growth.see_next()
         number = self.frontier.take(before, after)
         if self.frontier.forgotten:
@@ -88,21 +94,37 @@ class Ledger:
 
         A time-out may come at any call. So all that takes one comes first, and what belongs together is set behind it.
         """
-        state = self._encoded_state() if self.state or self._acked_state else self._acked_state
+        state = self._state.copy()
         inner: dict[str, Ledger] = {}
         left: dict[str, Level] = {}
         self.frontier.finish(number, before, after)
         self.count += 1
-        self._acked_state, self._inner, self._inner_left = state, inner, left
+        self._state.saved, self._inner, self._inner_left = state, inner, left
 
-    def set_done(self, count: int, next_number: int, position: JsonValue) -> None:
-        """So many elements are done, all that come before one; its number and its position."""
+    @property
+    def acked_state(self) -> dict[str, JsonValue]:
+        """The state as it was when the last element was done, in JSON."""
+        return self._state.saved
+
+    def glance_at_state(self) -> dict[str, JsonValue] | None:
+        """As `LoopState.glance`."""
+        return self._state.glance()
+
+    def set_done(
+        self, count: int, next_number: int, position: JsonValue, state: dict[str, JsonValue] | None = None
+    ) -> None:
+        """So many elements are done, all that come before one; its number, its position, and the state before it.
+
+        The count is set last: as long as it is not, what calls this does so again.
+        """
+        if state is not None:
+            self._state.saved = state
         self.frontier.set_next(next_number, position)
         self.count = count
 
     def skip(self, number: int, before: JsonValue, after: JsonValue, error: BaseException | str) -> None:
         """The element is passed over; what its body did to the state is undone."""
-        self._restore_state()
+        self._state.restore()
         text = error if isinstance(error, str) else described(error)
         skips = [*self._skips, SkippedElement(pos=before, error=text)][-MAX_SKIPS:]
         self.ack(number, before, after)
@@ -112,8 +134,8 @@ class Ledger:
         """Nothing is done any more."""
         self.frontier = Frontier(self._source, position)
         self.count, self.done, self.skipped, self._skips = 0, False, 0, []
-        self._acked_state, self._inner, self._inner_left = {}, {}, {}
-        self._restore_state()
+        self._state.saved, self._inner, self._inner_left = {}, {}, {}
+        self._state.restore()
 
     def finish(self) -> None:
         """Nothing is left to do."""
@@ -190,25 +212,8 @@ class Ledger:
             "done": self.done,
             "n": self.count,
             "total": self.total,
-            "state": self._acked_state,
+            "state": self._state.saved,
             "skipped": self.skipped,
             "skips": self._skips or None,
             "inner": inner or None,
         }
-
-    def _encoded_state(self) -> dict[str, JsonValue]:
-        """The state as it is saved, and a copy: what the next body does to it is not acked yet."""
-        encoded = {key: values.encode(value) for key, value in self.state.items()}
-        size = values.check_sized(encoded, at=f"{self.place}.state")
-        self.growth.see_state(size)
-        if size > values.LARGE_BYTES and not self._warned:
-            self._warned = True
-            biggest = values.biggest_part(encoded)
-            log.warning(
-                "The state of the loop %r has %d bytes. %s\n%s", self.place, size, biggest, values.KEEP_ELSEWHERE
-            )
-        return encoded
-
-    def _restore_state(self) -> None:
-        self.state.clear()
-        self.state.update({key: values.decode(value) for key, value in self._acked_state.items()})

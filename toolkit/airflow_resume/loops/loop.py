@@ -287,12 +287,12 @@ class Checkpoint(Generic[T]):
     def state(self) -> dict[str, Any]:
         """Yours: JSON (and what `values.encode` knows) that is saved in the same write as the position."""
         ledger = self._run.ledger
-        self._run.count_no_more()
+        self._run.use_state()
         return ledger.state
 
     @state.setter
     def state(self, state: dict[str, Any]) -> None:
-        self._run.count_no_more()
+        self._run.use_state()
         self._run.ledger.state = state
 
     @property

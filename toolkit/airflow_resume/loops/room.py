@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pydantic import JsonValue
 
 SPARE = 3_000
+_SPARE_AFTER = SPARE // 2
 STEP = 250
 
 CheckRoom = Callable[[int, int, str], None]
@@ -39,7 +40,7 @@ class Growth:
     def __init__(self, place: str, level: Level) -> None:
         self._place = place
         self._position, self._state = _size(level.pos), _size(level.state)
-        self._measured = {SPARE: STEP, SPARE // 2: STEP}
+        self._measured = {SPARE: STEP, _SPARE_AFTER: STEP}
         """Up to which size nothing need be measured, by what must be left."""
         self.check_room: CheckRoom = lambda _more, _left, _what: None
         """By whoever has the record."""
@@ -70,7 +71,12 @@ class Growth:
         Raises:
             ValueTooLargeError: as `see_position`.
         """
-        self._see(self._position, size, SPARE // 2, "state")
+        self._see(self._position, size, _SPARE_AFTER, "state")
+
+    def has_seen(self, size: int) -> bool:
+        """Whether a state of so many bytes has room, and the next element after it, with nothing to be measured."""
+        size += self._position
+        return size <= self._measured[SPARE] and size <= self._measured[_SPARE_AFTER]
 
     def _see(self, position: int, state: int, left: int, what: str) -> None:
         size = position + state

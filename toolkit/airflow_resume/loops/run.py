@@ -82,6 +82,8 @@ class LoopRun(Generic[T]):
         self.bell: Bell = deque(maxlen=1)
         """Rings when a loop that only counts must do more."""
         self._only_counts = plan.delivery == "at_least_once" and plan.ack == "each"
+        self.keeps_state = False
+        """Whether the body changes the state, of which every ack takes a copy."""
         self._reel: Reel[T] | None = None
         self._coast: Coast | None = None
 
@@ -242,8 +244,13 @@ class LoopRun(Generic[T]):
         lull = min(self.hold.keeper.lull(now), self._pace.until_line(now))
         if lull < _LEAST_LULL or not self.hold.alarm.ring_in(lull):
             return None
-        self._coast = Coast(reel, self.ledger, in_hand)
+        self._coast = Coast(reel, self.ledger, in_hand, keeps_state=self.keeps_state)
         return reel.items
+
+    def keep_state(self, done: int) -> bool:
+        """So many elements of this part are done; False where the state needs more than a glance, and the next `ack`."""
+        coast = self._coast
+        return coast is not None and coast.keep(done)
 
     def land(self) -> None:
         """Stop counting; the last element is in hand, as if it had been delivered by itself."""
@@ -256,12 +263,13 @@ class LoopRun(Generic[T]):
     def settle(self) -> None:
         """Count what the loop has coasted past. To be called before anything about the loop is looked at."""
         coast, reel = self._coast, self._reel
-        if coast is None or reel is None or not coast.has_one_in_hand:
+        if coast is None or reel is None or not coast.has_begun:
             return
         if not coast.is_settled:
             self.hold.keeper.touch()
             coast.settle()
-        self._number, self._before = self.ledger.frontier.next_number, reel.here
+        self._number = self.ledger.frontier.next_number if coast.has_one_in_hand else None
+        self._before = reel.here
 
     @property
     def count(self) -> int:
@@ -275,6 +283,12 @@ class LoopRun(Generic[T]):
         """The body uses what every ack has to look at: from this element on each is acked by itself."""
         self._only_counts = False
         self.bell.append("")
+
+    def use_state(self) -> None:
+        """The body has the state in hand: from this element on every ack copies it."""
+        if not self.keeps_state:
+            self.keeps_state = True
+            self.bell.append("")
 
     # --- one element after the other --------------------------------------------------------------------------
 

@@ -35,10 +35,16 @@ def delivered(run: LoopRun[T]) -> Iterator[T]:
                     _take_back(run)
                     at = -1
                     if counted := run.coast(in_hand):
-                        for at, element in enumerate(counted):  # noqa: B007, PLW2901  in_hand tells
-                            yield element
-                            if bell:
-                                break
+                        if run.keeps_state:
+                            for at, element in enumerate(counted):  # noqa: PLW2901
+                                yield element
+                                if bell or not run.keep_state(at + 1):
+                                    break
+                        else:
+                            for at, element in enumerate(counted):  # noqa: B007, PLW2901  in_hand tells
+                                yield element
+                                if bell:
+                                    break
                         run.land()
                         _take_back(run)
                 if run.exhaust():

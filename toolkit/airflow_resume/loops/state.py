@@ -1,0 +1,114 @@
+"""What a user keeps beside the position of a loop: as it is now, and as it was when the last element was done.
+
+Theory of operation. The state is saved in the same write as the position, so what a body has done to it counts when its
+element is acked, and not before: at every ack a copy is made. That of any JSON is encoded and measured. A state of a few
+numbers and short texts, as nearly all are, stands in the record as it is; it is looked at once, its size is estimated
+from above, and the copy is that of a dict.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+from airflow_resume import values
+from airflow_resume.errors import ValueTooLargeError
+from airflow_resume.loops.room import Growth
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
+
+log = logging.getLogger(__name__)
+
+_MOST_ESTIMATED = 2_000
+"""Bytes above which a state is measured, and not estimated."""
+_BYTES_OF_A_NUMBER = 26
+"""No whole number of 64 bits and no float has more, with what separates it from the next member."""
+
+
+class LoopState:
+    """The state of one loop.
+
+    Args:
+        place: what the loop is called in messages.
+        saved: the state as it stands in the record.
+        growth: sees that it has room there.
+    """
+
+    def __init__(self, place: str, saved: dict[str, JsonValue], growth: Growth) -> None:
+        self.now: dict[str, Any] = {}
+        """What the body of the loop sees and changes."""
+        self.saved = saved
+        """As it was when the last element was done, in JSON."""
+        self._place = place
+        self._growth = growth
+        self._warned = False
+        self.restore()
+
+    def restore(self) -> None:
+        """Undo what was done to the state since."""
+        self.now.clear()
+        self.now.update({key: values.decode(value) for key, value in self.saved.items()})
+
+    def copy(self) -> dict[str, JsonValue]:
+        """The state as it is to be saved: what the next body does to it is not acked yet.
+
+        Raises:
+            InvalidValueError: it is no JSON, and nothing that can be made JSON of.
+            ValueTooLargeError: the record would be too large with it.
+        """
+        if not (self.now or self.saved):
+            return self.saved
+        size = _estimated(self.now)
+        if size is not None:
+            try:
+                self._growth.see_state(size)
+            except ValueTooLargeError:
+                pass  # by the estimate; measured exactly below
+            else:
+                return self.now.copy()
+        return self._encoded()
+
+    def glance(self) -> dict[str, JsonValue] | None:
+        """The same, where no more than a glance is needed; None where it is: then `copy` tells."""
+        size = _estimated(self.now)
+        return self.now.copy() if size is not None and self._growth.has_seen(size) else None
+
+    def _encoded(self) -> dict[str, JsonValue]:
+        encoded = {key: values.encode(value) for key, value in self.now.items()}
+        size = values.check_sized(encoded, at=f"{self._place}.state")
+        self._growth.see_state(size)
+        if size > values.LARGE_BYTES and not self._warned:
+            self._warned = True
+            biggest = values.biggest_part(encoded)
+            log.warning(
+                "The state of the loop %r has %d bytes. %s\n%s", self._place, size, biggest, values.KEEP_ELSEWHERE
+            )
+        return encoded
+
+
+def _estimated(state: dict[str, Any]) -> int | None:
+    """At least the size of a state as JSON, where it is as plain and as small as nearly all are; else None."""
+    size = 2
+    for key, value in state.items():
+        kind = value.__class__
+        if kind is int:
+            if not values.MIN_INT <= value <= values.MAX_INT:
+                return None
+            size += _BYTES_OF_A_NUMBER
+        elif kind is float:
+            if value - value != 0:  # not a number, or infinite
+                return None
+            size += _BYTES_OF_A_NUMBER
+        elif kind is str:
+            if not (value.isascii() and value.isprintable()):
+                return None
+            size += 2 * len(value) + 4  # each character may be a quote, which has a backslash before it
+        elif kind is bool or value is None:
+            size += 7
+        else:
+            return None
+        if key.__class__ is not str or not (key.isascii() and key.isprintable()):
+            return None
+        size += 2 * len(key) + 4
+    return size if size <= _MOST_ESTIMATED else None
