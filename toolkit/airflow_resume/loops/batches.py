@@ -94,6 +94,10 @@ class Batches(Source[T_co]):
         """All elements, unless they come in lists."""
         return self._all(_done(position)) if self._size == 1 else None
 
+    def achunks(self, position: JsonValue) -> AsyncIterator[Chunk[Any]] | None:
+        """None for an asynchronous iterable."""
+        return None if isinstance(self._iterable, AsyncIterable) else super().achunks(position)
+
     def _all(self, done: int) -> Iterator[Chunk[Any]]:
         yield Chunk(self._entered(done), done.__add__, may_fail=type(self._iterable) not in IN_MEMORY)
 

@@ -83,16 +83,22 @@ class Each(Source[T_co]):
         for chunk in self.chunks(position):
             yield from chunk.elements()
 
-    async def aelements(self, position: JsonValue) -> AsyncIterator[tuple[T_co, JsonValue]]:
+    async def achunks(self, position: JsonValue) -> AsyncIterator[Chunk[T_co]]:  # type: ignore[override]
         """The same for `async for`."""
         place = members(position)
         here = place.get("page")
         async with closed_at_end(self._source.aelements(here)) as pages:
             async for page, after in pages:
                 items = _items_of(page)
-                for found in _chunk(items, self._entry(items, place), here, after).elements():
-                    yield found
+                yield _chunk(items, self._entry(items, place), here, after)
                 place, here = {}, after
+
+    async def aelements(self, position: JsonValue) -> AsyncIterator[tuple[T_co, JsonValue]]:
+        """The items, for `async for`."""
+        async with closed_at_end(self.achunks(position)) as chunks:
+            async for chunk in chunks:
+                for found in chunk.elements():
+                    yield found
 
     def _entry(self, items: Sequence[object], place: dict[str, Any]) -> int:
         """How many items of the page to pass over."""

@@ -27,7 +27,7 @@ from airflow_resume.loops.opening import Opening
 from airflow_resume.loops.plan import Plan
 from airflow_resume.loops.progress import Count, Pace
 from airflow_resume.loops.session import Session
-from airflow_resume.loops.source import chunks_of, closed_at_end
+from airflow_resume.loops.source import achunks_of, chunks_of, closed_at_end
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -210,6 +210,21 @@ class LoopRun(Generic[T]):
     async def atodo(self, *, in_order: bool = True) -> AsyncGenerator[Todo[T], None]:
         """The same, for `async for`."""
         before = self.ledger.frontier.position
+        chunks = achunks_of(self.plan.source, before)
+        if chunks is not None:
+            try:
+                async with closed_at_end(chunks):
+                    async for chunk in chunks:
+                        self.ledger.foresee(chunk.end, in_order=in_order)
+                        self._reel = reel = Reel(chunk, before)
+                        for todo in self._todo_of(reel):
+                            yield todo
+                        reel.raise_failure()
+                        before = reel.here
+            finally:
+                self.settle()
+                self._reel = self._coast = None
+            return
         async with closed_at_end(self.plan.source.aelements(before)) as elements:
             async for element, after in elements:
                 self.ledger.foresee(after, in_order=in_order)

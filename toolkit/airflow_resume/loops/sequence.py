@@ -60,26 +60,38 @@ def _take_back(run: LoopRun[Any]) -> None:
 
 async def adelivered(run: LoopRun[T]) -> AsyncGenerator[T, None]:
     """The same on an event loop, which is never held up by the store."""
+    at = -1
+
+    def in_hand() -> int:
+        return at
+
     async with aopened(run):
+        bell = run.bell
         while not run.exhausted:
             with run.recovering():
-                async with aclosing(_one_apass(run)) as elements:
-                    async for element in elements:
+                async with aclosing(run.atodo()) as todo:
+                    async for element, number, before, after in todo:
+                        if run.deliver(number, before, after):
+                            await off_the_loop(run.flush)
                         yield element
+                        await _atake_back(run)
+                        at = -1
+                        if counted := run.coast(in_hand):
+                            for at, element in enumerate(counted):  # noqa: PLW2901
+                                yield element
+                                if bell or (run.keeps_state and not run.keep_state(at + 1)):
+                                    break
+                            run.land()
+                            await _atake_back(run)
+                if run.exhaust():
+                    await off_the_loop(run.flush)
 
 
-async def _one_apass(run: LoopRun[T]) -> AsyncGenerator[T, None]:
-    async with aclosing(run.atodo()) as todo:
-        async for element, number, before, after in todo:
-            if run.deliver(number, before, after):
-                await off_the_loop(run.flush)
-            yield element
-            if run.take_back():
-                await off_the_loop(run.flush)
-            if run.stop_asked:
-                await off_the_loop(run.stop)
-    if run.exhaust():
+async def _atake_back(run: LoopRun[Any]) -> None:
+    if run.take_back():
         await off_the_loop(run.flush)
+    if run.stop_asked:
+        await off_the_loop(run.stop)
 
 
 @contextmanager

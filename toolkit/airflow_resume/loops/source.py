@@ -79,6 +79,11 @@ class Source(ABC, Generic[T_co]):
         """
         return None
 
+    def achunks(self, position: JsonValue) -> AsyncIterator[Chunk[T_co]] | None:
+        """The same for `async for`; by default `chunks`, whose items are taken on the event loop."""
+        chunks = self.chunks(position)
+        return None if chunks is None else _in_turn(chunks)
+
     @abstractmethod
     def elements(self, position: JsonValue) -> Iterator[tuple[T_co, JsonValue]]:
         """The elements from `position` on, each with the position after it.
@@ -96,12 +101,29 @@ class Source(ABC, Generic[T_co]):
 
 def chunks_of(source: Source[T], position: JsonValue) -> Iterator[Chunk[T]] | None:
     """The chunks of a source; None where a class has its own `elements`, and no `chunks` that would say the same."""
+    return source.chunks(position) if _says(source, ("chunks",), "elements") else None
+
+
+def achunks_of(source: Source[T], position: JsonValue) -> AsyncIterator[Chunk[T]] | None:
+    """The same for `async for`, where `aelements` counts as well."""
+    if not _says(source, ("achunks", "chunks"), "elements"):
+        return None
+    return source.achunks(position) if _says(source, ("achunks", "chunks"), "aelements") else None
+
+
+def _says(source: Source[Any], names: tuple[str, ...], other: str) -> bool:
+    """Whether a class of the source has one of these, and none that comes before it has only the other."""
     for kind in type(source).__mro__:
-        if "chunks" in vars(kind):
-            return source.chunks(position)
-        if "elements" in vars(kind):
-            break
-    return None
+        if any(name in vars(kind) for name in names):
+            return True
+        if other in vars(kind):
+            return False
+    return False
+
+
+async def _in_turn(chunks: Iterator[Chunk[T]]) -> AsyncIterator[Chunk[T]]:
+    for chunk in chunks:
+        yield chunk
 
 
 def members(position: JsonValue) -> dict[str, Any]:
