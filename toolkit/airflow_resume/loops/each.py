@@ -83,7 +83,7 @@ class Each(Source[T_co]):
         for chunk in self.chunks(position):
             yield from chunk.elements()
 
-    async def achunks(self, position: JsonValue) -> AsyncIterator[Chunk[T_co]]:  # type: ignore[override]
+    async def achunks(self, position: JsonValue) -> AsyncIterator[Chunk[T_co]]:
         """The same for `async for`."""
         place = members(position)
         here = place.get("page")

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Generator
 from dataclasses import dataclass
+from enum import Enum
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, cast
 
 from airflow_resume.loops.run import LoopRun, Todo
@@ -23,7 +24,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
-@dataclass(kw_only=True)
+@dataclass(slots=True)
 class Flight(Generic[R]):
     """An element that is being worked on, and how that ended."""
 
@@ -78,7 +79,8 @@ class Flights(Generic[R]):
 
     def start(self, number: int, before: JsonValue, after: JsonValue) -> Flight[R]:
         """An element is being worked on."""
-        flight = self._aloft[number] = Flight[R](number=number, before=before, after=after)
+        flight: Flight[R]
+        flight = self._aloft[number] = Flight(number, before, after)
         return flight
 
     def land(self, flight: Flight[R]) -> None:
@@ -110,12 +112,20 @@ class Flights(Generic[R]):
 # --- steps ----------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Next:
+class Ask(Enum):
+    """Steps that say all by themselves."""
+
+    NEXT = "next"
     """Send the next of the run's `todo`; None at the end; or the error that came instead."""
+    WAIT = "wait"
+    """Send the next flight whose work has ended."""
+    FLUSH = "flush"
+    """Write what is acked."""
+    STOP = "stop"
+    """Leave the loop, as the task was told to stop."""
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class Start(Generic[T, R]):
     """Have the element worked on."""
 
@@ -123,82 +133,53 @@ class Start(Generic[T, R]):
     element: T
 
 
-@dataclass(frozen=True)
-class Wait(Generic[R]):
-    """Send the next flight whose work has ended."""
-
-
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class Give(Generic[R]):
     """Hand out a result, and come back when the next one is asked for."""
 
     result: R
 
 
-@dataclass(frozen=True)
-class Flush:
-    """Write what is acked."""
+Step: TypeAlias = "Ask | Start[Any, R] | Give[R]"
 
 
-@dataclass(frozen=True)
-class Stop:
-    """Leave the loop, as the task was told to stop."""
-
-
-Step: TypeAlias = "Next | Start[Any, R] | Wait[R] | Give[R] | Flush | Stop"
-
-
-def directions(run: LoopRun[T], flights: Flights[R]) -> Generator[Step[R], Any, None]:
+def directions(  # noqa: C901, PLR0912  one story, and every call would be paid for by every element
+    run: LoopRun[T], flights: Flights[R]
+) -> Generator[Step[R], Any, None]:
     """The steps of one pass over the source."""
     is_empty = False
     while True:
-        if not is_empty and _may_start(run, flights):
-            is_empty = yield from _start(run, flights)
+        if not is_empty and flights.has_room and not (flights and run.must_wait_for_holes):
+            found: Todo[T] | Exception | None = yield Ask.NEXT
+            if found is None:
+                is_empty = True
+            elif isinstance(found, Exception):
+                flights.fail(found)
+            else:
+                element, number, before, after = found
+                if run.before_work(number, before, after):
+                    yield Ask.FLUSH
+                yield Start(flights.start(number, before, after), element)
         elif flights:
-            yield from _land(run, flights)
+            while (flight := flights.take()) is None:
+                flights.land((yield Ask.WAIT))
+            must_flush = False
+            if flight.error is None:
+                yield Give(flight.result)
+                must_flush = run.after_work(flight.number, flight.before, flight.after)
+            elif run.may_skip(flight.error):
+                must_flush = run.skip(flight.number, flight.before, flight.after, flight.error)
+            else:
+                flights.fail(flight.error)
+            if must_flush:
+                yield Ask.FLUSH
+            if run.stop_asked:
+                flights.stop()
         else:
             break
     if flights.failure is not None:
         raise flights.failure
     if flights.stops:
-        yield Stop()
+        yield Ask.STOP
     if run.exhaust():
-        yield Flush()
-
-
-def _may_start(run: LoopRun[Any], flights: Flights[Any]) -> bool:
-    """A record that is full of holes is waited for, until the lowest is closed."""
-    return flights.has_room and not (flights and (run.ledger.frontier.is_full or run.is_careful))
-
-
-def _start(run: LoopRun[T], flights: Flights[R]) -> Generator[Step[R], Any, bool]:
-    """Start the next element; whether there is none any more."""
-    found: Todo[T] | Exception | None = yield Next()
-    if found is None:
-        return True
-    if isinstance(found, Exception):
-        flights.fail(found)
-        return False
-    element, number, before, after = found
-    if run.before_work(number, before, after):
-        yield Flush()
-    yield Start(flights.start(number, before, after), element)
-    return False
-
-
-def _land(run: LoopRun[Any], flights: Flights[R]) -> Generator[Step[R], Any, None]:
-    """Hand out the next result, and ack its element."""
-    while (flight := flights.take()) is None:
-        flights.land((yield Wait()))
-    if flight.error is None:
-        yield Give(flight.result)
-        must_flush = run.after_work(flight.number, flight.before, flight.after)
-    elif run.may_skip(flight.error):
-        must_flush = run.skip(flight.number, flight.before, flight.after, flight.error)
-    else:
-        flights.fail(flight.error)
-        must_flush = False
-    if must_flush:
-        yield Flush()
-    if run.stop_asked:
-        flights.stop()
+        yield Ask.FLUSH

@@ -10,9 +10,9 @@ from airflow_resume.errors import NameInUseError
 from airflow_resume.loops.frontier import Frontier, is_recognised
 from airflow_resume.loops.record import Level, SkippedElement
 from airflow_resume.loops.room import Growth
+from airflow_resume.loops.saved_state import SavedState
 from airflow_resume.loops.skip import MAX_SKIPS, described
 from airflow_resume.loops.source import Source
-from airflow_resume.loops.state import LoopState
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -48,7 +48,7 @@ class Ledger:
         self._inner_left = dict(level.inner or {})
         self._inner: dict[str, Ledger] = {}
         self.growth = Growth(place, level)
-        self._state = LoopState(place, level.state, self.growth)
+        self._state = SavedState(place, level.state, self.growth)
         self.settle_own: Callable[[], None] = _nothing
         """Counts what the loop has coasted past; by whoever runs it."""
 
@@ -107,7 +107,7 @@ class Ledger:
         return self._state.saved
 
     def glance_at_state(self) -> dict[str, JsonValue] | None:
-        """As `LoopState.glance`."""
+        """As `SavedState.glance`."""
         return self._state.glance()
 
     def set_done(

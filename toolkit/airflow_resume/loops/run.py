@@ -263,7 +263,7 @@ class LoopRun(Generic[T]):
         return reel.items
 
     def keep_state(self, done: int) -> bool:
-        """So many elements of this part are done; False where the state needs more than a glance, and the next `ack`."""
+        """So many elements of this part are done; False where the state needs more than a glance, and so an `ack`."""
         coast = self._coast
         return coast is not None and coast.keep(done)
 
@@ -407,6 +407,11 @@ class LoopRun(Generic[T]):
     def is_careful(self) -> bool:
         """Whether only one element may be in hand, as an attempt before this one died here."""
         return self.hold.keeper.is_careful(self._clock())
+
+    @property
+    def must_wait_for_holes(self) -> bool:
+        """Whether nothing may be started while anything is in flight: the record is full of holes, or `is_careful`."""
+        return self.ledger.frontier.is_full or self.is_careful
 
     def flush(self) -> None:
         """Write what is acked; when this returns, it is kept."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import aclosing, asynccontextmanager
 from typing import Any, TypeVar
 
 from airflow_resume.channel import off_the_loop
-from airflow_resume.loops.flights import Flight, Flights, Flush, Give, Next, Start, Stop, Wait, directions
-from airflow_resume.loops.run import LoopRun, Todo
+from airflow_resume.loops.flights import Ask, Flight, Flights, Give, Start, directions
+from airflow_resume.loops.run import LoopRun
 from airflow_resume.loops.sequence import aopened
 from airflow_resume.loops.steps import sent
 
@@ -30,65 +31,77 @@ async def amapped(
 
 
 async def _one_pass(run: LoopRun[T], work: Callable[[T], Awaitable[R]], flights: Flights[R]) -> AsyncGenerator[R, None]:
-    landed: asyncio.Queue[Flight[R]] = asyncio.Queue()
-    steps = directions(run, flights)
+    landed: _Landed[R] = _Landed()
+    steps, create_task = directions(run, flights), asyncio.get_running_loop().create_task
     async with aclosing(run.atodo(in_order=False)) as todo, _tasks() as tasks:
         step = sent(steps, None)
         while step is not None:
             reply: Any = None
-            match step:
-                case Next():
-                    reply = await _next_of(todo)
-                case Start(flight, element):
-                    tasks.add(asyncio.create_task(_fly(run, work, landed, flight, element)))
-                case Wait():
-                    reply = await landed.get()
-                case Give(result):
-                    yield result
-                case Flush():
-                    await off_the_loop(run.flush)
-                case Stop():
-                    await off_the_loop(run.stop)
+            if step is Ask.NEXT:
+                try:
+                    reply = await todo.__anext__()
+                except StopAsyncIteration:
+                    pass
+                except Exception as error:  # noqa: BLE001  raised when all have landed
+                    reply = error
+            elif step is Ask.WAIT:
+                reply = landed.popleft() if landed else await landed.first()
+                del tasks[reply.number]
+            elif step.__class__ is Start:
+                tasks[step.flight.number] = create_task(_fly(run, work, landed, step.flight, step.element))
+            elif step.__class__ is Give:
+                yield step.result
+            elif step is Ask.FLUSH:
+                await off_the_loop(run.flush)
+            else:
+                await off_the_loop(run.stop)
             step = sent(steps, reply)
-
-
-async def _next_of(todo: AsyncIterator[Todo[T]]) -> Todo[T] | Exception | None:
-    try:
-        return await anext(todo, None)
-    except Exception as error:  # noqa: BLE001  raised when all have landed
-        return error
 
 
 async def _fly(
     run: LoopRun[T],
     work: Callable[[T], Awaitable[R]],
-    landed: asyncio.Queue[Flight[R]],
+    landed: _Landed[R],
     flight: Flight[R],
     element: T,
 ) -> None:
     run.set_in_hand(flight.before)
     try:
-        landed.put_nowait(flight.landed_with(await work(element)))
+        landed.put(flight.landed_with(await work(element)))
     except Exception as error:  # noqa: BLE001  it belongs to whoever iterates
-        landed.put_nowait(flight.landed_badly(error))
+        landed.put(flight.landed_badly(error))
 
 
-class _Tasks(set["asyncio.Task[None]"]):
-    """Those that are not done; a task that nobody refers to may vanish."""
+class _Landed(deque["Flight[R]"]):
+    """Those whose work has ended, for the one who waits for them. `asyncio.Queue` does the same for any number."""
 
-    def add(self, task: asyncio.Task[None]) -> None:
-        super().add(task)
-        task.add_done_callback(self.discard)
+    def __init__(self) -> None:
+        super().__init__()
+        self._waits: asyncio.Future[None] | None = None
+
+    def put(self, flight: Flight[R]) -> None:
+        """The work of another one has ended."""
+        self.append(flight)
+        if self._waits is not None and not self._waits.done():
+            self._waits.set_result(None)
+
+    async def first(self) -> Flight[R]:
+        """The next one, when there is one."""
+        while not self:
+            self._waits = asyncio.get_running_loop().create_future()
+            await self._waits
+        self._waits = None
+        return self.popleft()
 
 
 @asynccontextmanager
-async def _tasks() -> AsyncIterator[_Tasks]:
-    """Tasks that end with the block: what still runs is cancelled."""
-    tasks = _Tasks()
+async def _tasks() -> AsyncIterator[dict[int, asyncio.Task[None]]]:
+    """Tasks that end with the block: what still runs is cancelled. One that nobody refers to may vanish."""
+    tasks: dict[int, asyncio.Task[None]] = {}
     try:
         yield tasks
     finally:
-        running = list(tasks)
+        running = list(tasks.values())
         for task in running:
             task.cancel()
         await asyncio.gather(*running, return_exceptions=True)

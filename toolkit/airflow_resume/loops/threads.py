@@ -1,16 +1,20 @@
-"""`map`: the steps of `flights`, carried out with a pool of threads."""
+"""`map`: the steps of `flights`, carried out with threads.
+
+The threads are our own, and not those of a pool: a future and its callbacks cost several times what an element does
+here, and what is waited for has to be a queue anyway, as a time-out may interrupt whoever waits at any moment.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import copy_context
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
+from threading import Thread
 from typing import Any, TypeVar
 
 from airflow_resume.errors import LoopError
-from airflow_resume.loops.flights import Flight, Flights, Flush, Give, Next, Start, Stop, Wait, directions
+from airflow_resume.loops.flights import Ask, Flight, Flights, Give, Start, directions
 from airflow_resume.loops.run import LoopRun, Todo
 from airflow_resume.loops.sequence import opened
 from airflow_resume.loops.steps import sent
@@ -21,32 +25,30 @@ R = TypeVar("R")
 
 def mapped(run: LoopRun[T], work: Callable[[T], R], *, workers: int, ordered: bool) -> Iterator[R]:
     """What `work` returns for each element that is not done, worked out in threads."""
-    with opened(run), _threads(workers, name=run.plan.name) as pool:
+    with opened(run), _threads(workers, name=run.plan.name) as threads:
         while not run.exhausted:
             with run.recovering():
-                yield from _one_pass(run, work, pool, Flights[R](workers=workers, ordered=ordered))
+                yield from _one_pass(run, work, threads, Flights[R](workers=workers, ordered=ordered))
 
 
-def _one_pass(run: LoopRun[T], work: Callable[[T], R], pool: ThreadPoolExecutor, flights: Flights[R]) -> Iterator[R]:
-    # A queue, and not futures: whoever waits may be interrupted by a time-out at any moment.
+def _one_pass(run: LoopRun[T], work: Callable[[T], R], threads: _Threads, flights: Flights[R]) -> Iterator[R]:
     landed: SimpleQueue[Flight[R]] = SimpleQueue()
     todo, steps = run.todo(in_order=False), directions(run, flights)
     step = sent(steps, None)
     while step is not None:
         reply: Any = None
-        match step:
-            case Next():
-                reply = _next_of(todo)
-            case Start(flight, element):
-                pool.submit(copy_context().run, _fly, run, work, landed, flight, element)
-            case Wait():
-                reply = landed.get()
-            case Give(result):
-                yield result
-            case Flush():
-                run.flush()
-            case Stop():
-                run.stop()
+        if step is Ask.NEXT:
+            reply = _next_of(todo)
+        elif step is Ask.WAIT:
+            reply = landed.get()
+        elif step.__class__ is Start:
+            threads.start(copy_context().run, _fly, run, work, landed, step.flight, step.element)
+        elif step.__class__ is Give:
+            yield step.result
+        elif step is Ask.FLUSH:
+            run.flush()
+        else:
+            run.stop()
         step = sent(steps, reply)
 
 
@@ -65,21 +67,71 @@ def _fly(
         landed.put(flight.landed_with(work(element)))
     except Exception as error:  # noqa: BLE001  it belongs to whoever iterates
         landed.put(flight.landed_badly(error))
-    except BaseException as error:
+    except BaseException as error:  # noqa: BLE001  a thread that ends by it would leave the others' work undone
         landed.put(flight.landed_badly(LoopError(f"A thread of map() ended by {error!r}, as if the process should.")))
-        raise
+
+
+class _Threads:
+    """Threads that call what they are given, one call at a time each.
+
+    Args:
+        most: how many there may be; so many are started as there were calls.
+        name: how their names begin.
+    """
+
+    def __init__(self, most: int, name: str) -> None:
+        self._most, self._name = most, name
+        self._calls: SimpleQueue[tuple[Any, ...] | None] = SimpleQueue()
+        self._threads: list[Thread] = []
+
+    def start(self, *call: Any) -> None:
+        """Have a function called with its arguments, by the next thread that is free.
+
+        Raises:
+            RuntimeError: the process may have no thread.
+        """
+        if len(self._threads) < self._most:
+            thread = Thread(target=self._work, name=f"{self._name}_{len(self._threads)}")
+            # First, as a time-out may come in the middle of its start, and `end` must know of it.
+            self._threads.append(thread)
+            try:
+                thread.start()
+            except RuntimeError:
+                self._threads.pop()
+                self._most = len(self._threads)  # there are no more to be had
+                if not self._threads:
+                    raise
+        self._calls.put(call)
+
+    def _work(self) -> None:
+        while (call := self._calls.get()) is not None:
+            function, *arguments = call
+            function(*arguments)
+            del call, function, arguments  # or the last element would be kept for as long as the thread waits
+
+    def end(self, *, wait: bool) -> None:
+        """Let no call begin any more, and wait for those that have."""
+        with suppress(Empty):
+            while True:
+                self._calls.get_nowait()
+        for _ in self._threads:
+            self._calls.put(None)
+        if wait:
+            for thread in self._threads:
+                if thread.ident is not None:  # it was started
+                    thread.join()
 
 
 @contextmanager
-def _threads(workers: int, *, name: str) -> Iterator[ThreadPoolExecutor]:
-    """A pool that ends with the block. A time-out does not wait for what is in flight; everything else does."""
-    pool = ThreadPoolExecutor(max_workers=workers, thread_name_prefix=f"airflow-resume-{name}")
+def _threads(workers: int, *, name: str) -> Iterator[_Threads]:
+    """Threads that end with the block. A time-out does not wait for what is in flight; everything else does."""
+    threads = _Threads(workers, f"airflow-resume-{name}")
     wait = False
     try:
-        yield pool
+        yield threads
         wait = True
     except (Exception, GeneratorExit):
         wait = True
         raise
     finally:
-        pool.shutdown(wait=wait, cancel_futures=True)
+        threads.end(wait=wait)

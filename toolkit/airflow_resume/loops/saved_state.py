@@ -1,9 +1,9 @@
 """What a user keeps beside the position of a loop: as it is now, and as it was when the last element was done.
 
-Theory of operation. The state is saved in the same write as the position, so what a body has done to it counts when its
-element is acked, and not before: at every ack a copy is made. That of any JSON is encoded and measured. A state of a few
-numbers and short texts, as nearly all are, stands in the record as it is; it is looked at once, its size is estimated
-from above, and the copy is that of a dict.
+Theory of operation. The state is saved in the same write as the position, so what a body has done to it counts when
+its element is acked, and not before: every ack takes a copy. In general the copy is encoded and measured. But nearly
+every state is a few numbers and short texts, which stand in the record as they are: then one look at each value shows
+that it can be saved, its size is estimated from above, and the dict is copied.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _BYTES_OF_A_NUMBER = 26
 """No whole number of 64 bits and no float has more, with what separates it from the next member."""
 
 
-class LoopState:
+class SavedState:
     """The state of one loop.
 
     Args:
