@@ -31,6 +31,8 @@ async def amapped(
 
 async def _one_pass(run: LoopRun[T], work: Callable[[T], Awaitable[R]], flights: Flights[R]) -> AsyncGenerator[R, None]:
     landed: asyncio.Queue[Flight[R]] = asyncio.Queue()
+    # In order, as many again are started before their turn; the threads of `map` are a bound by themselves.
+    seats = asyncio.Semaphore(flights.workers)
     steps = directions(run, flights)
     async with aclosing(run.atodo(in_order=False)) as todo, _tasks() as tasks:
         step = sent(steps, None)
@@ -40,7 +42,7 @@ async def _one_pass(run: LoopRun[T], work: Callable[[T], Awaitable[R]], flights:
                 case Next():
                     reply = await _next_of(todo)
                 case Start(flight, element):
-                    tasks.add(asyncio.create_task(_fly(run, work, landed, flight, element)))
+                    tasks.add(asyncio.create_task(_fly(run, work, landed, seats, flight, element)))
                 case Wait():
                     reply = await landed.get()
                 case Give(result):
@@ -63,12 +65,15 @@ async def _fly(
     run: LoopRun[T],
     work: Callable[[T], Awaitable[R]],
     landed: asyncio.Queue[Flight[R]],
+    seats: asyncio.Semaphore,
     flight: Flight[R],
     element: T,
 ) -> None:
     run.set_in_hand(flight.before)
     try:
-        landed.put_nowait(flight.landed_with(await work(element)))
+        async with seats:
+            value = await work(element)
+        landed.put_nowait(flight.landed_with(value))
     except Exception as error:  # noqa: BLE001  it belongs to whoever iterates
         landed.put_nowait(flight.landed_badly(error))
 
