@@ -60,8 +60,9 @@ class Flights(Generic[R]):
     """
 
     def __init__(self, *, workers: int, ordered: bool) -> None:
+        self.workers = workers
         self._limit = 2 * workers if ordered else workers
-        self._ordered = ordered
+        self.ordered = ordered
         self._aloft: dict[int, Flight[R]] = {}
         self._landed: deque[Flight[R]] = deque()
         self.failure: Exception | None = None
@@ -85,7 +86,7 @@ class Flights(Generic[R]):
 
     def land(self, flight: Flight[R]) -> None:
         """The work of an element has ended."""
-        if not self._ordered:
+        if not self.ordered:
             self._landed.append(flight)
 
     def fail(self, error: Exception) -> None:
@@ -99,7 +100,7 @@ class Flights(Generic[R]):
 
     def take(self) -> Flight[R] | None:
         """The next to hand out; None while there is none."""
-        if not self._ordered:
+        if not self.ordered:
             flight = self._landed.popleft() if self._landed else None
         else:
             first = next(iter(self._aloft.values()), None)
@@ -147,6 +148,7 @@ def directions(  # noqa: C901, PLR0912  one story, and every call would be paid 
     run: LoopRun[T], flights: Flights[R]
 ) -> Generator[Step[R], Any, None]:
     """The steps of one pass over the source."""
+    run.share_state()
     is_empty = False
     while True:
         if not is_empty and flights.has_room and not (flights and run.must_wait_for_holes):

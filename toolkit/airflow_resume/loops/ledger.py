@@ -130,6 +130,20 @@ class Ledger:
         self.ack(number, before, after)
         self._skips, self.skipped = skips, self.skipped + 1
 
+    def ack_state(self) -> bool:
+        """The state as it is now belongs to what is acked, as no element is in hand; whether that changed it."""
+        state = self._state.copy()
+        is_new, self._state.saved = state != self._state.saved, state
+        return is_new
+
+    def share_state(self, owner: object) -> None:
+        """Workers run from now on, and may not change the state."""
+        self._state.share(owner)
+
+    def close_state(self) -> None:
+        """Nothing that is done to the state from now on is saved, so nothing may be done to it."""
+        self._state.close()
+
     def start_over(self, position: JsonValue) -> None:
         """Nothing is done any more."""
         self.frontier = Frontier(self._source, position)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_resume import values
 from airflow_resume.errors import ValueTooLargeError
 from airflow_resume.loops.room import Growth
+from airflow_resume.loops.state import State
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -36,7 +37,7 @@ class SavedState:
     """
 
     def __init__(self, place: str, saved: dict[str, JsonValue], growth: Growth) -> None:
-        self.now: dict[str, Any] = {}
+        self.now: dict[str, Any] = State.of_loop(place)
         """What the body of the loop sees and changes."""
         self.saved = saved
         """As it was when the last element was done, in JSON."""
@@ -73,6 +74,17 @@ class SavedState:
         """The same, where no more than a glance is needed; None where it is: then `copy` tells."""
         size = _estimated(self.now)
         return self.now.copy() if size is not None and self._growth.has_seen(size) else None
+
+    def share(self, owner: object) -> None:
+        """Workers run from now on, and may not change it."""
+        if isinstance(self.now, State):
+            self.now.share(owner)
+
+    def close(self) -> None:
+        """Nothing that is done to it from now on is saved, so nothing may be done to it."""
+        if not isinstance(self.now, State):
+            self.now = State.of_loop(self._place, self.now)
+        self.now.close()
 
     def _encoded(self) -> dict[str, JsonValue]:
         encoded = {key: values.encode(value) for key, value in self.now.items()}

@@ -32,6 +32,8 @@ async def amapped(
 
 async def _one_pass(run: LoopRun[T], work: Callable[[T], Awaitable[R]], flights: Flights[R]) -> AsyncGenerator[R, None]:
     landed: _Landed[R] = _Landed()
+    if flights.ordered:  # as many again are started before their turn; the threads of `map` are a bound by themselves
+        work = _at_most(flights.workers, work)
     steps, create_task = directions(run, flights), asyncio.get_running_loop().create_task
     async with aclosing(run.atodo(in_order=False)) as todo, _tasks() as tasks:
         step = sent(steps, None)
@@ -70,6 +72,16 @@ async def _fly(
         landed.put(flight.landed_with(await work(element)))
     except Exception as error:  # noqa: BLE001  it belongs to whoever iterates
         landed.put(flight.landed_badly(error))
+
+
+def _at_most(workers: int, work: Callable[[T], Awaitable[R]]) -> Callable[[T], Awaitable[R]]:
+    seats = asyncio.Semaphore(workers)
+
+    async def seated(element: T) -> R:
+        async with seats:
+            return await work(element)
+
+    return seated
 
 
 class _Landed(deque["Flight[R]"]):
