@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import sys
 import threading
@@ -52,6 +53,12 @@ class Body:
     def uses_the_state(self, loop: Checkpoint[int], number: int) -> None:
         loop.state["last"] = number
 
+    def uses_a_state_that_needs_a_closer_look(self, loop: Checkpoint[int], number: int) -> None:
+        loop.state["seen"] = [*loop.state.get("seen", ()), number]
+
+    def has_another_state(self, loop: Checkpoint[int], number: int) -> None:
+        loop.state = {"other": number}
+
     def is_skipped(self, loop: Checkpoint[int], number: int) -> None:
         with loop.skipping():
             raise ValueError(number)
@@ -88,7 +95,9 @@ SHAPES: dict[str, Callable[[int, int | None], Any]] = {
 }
 
 
-def gone_through(shape: str, does: dict[int, str], fails_at: int | None, *, by_itself: bool, managed: bool) -> Any:
+def gone_through(
+    shape: str, does: dict[int, str], fails_at: int | None, *, by_itself: bool, managed: bool, awaited: bool = False
+) -> Any:
     """What was seen, every record that was written, and what it ended with, over the attempts it takes."""
     store = RecordingStore()
     tale: list[Any] = []
@@ -103,7 +112,9 @@ def gone_through(shape: str, does: dict[int, str], fails_at: int | None, *, by_i
         on_clock(loop, clock.monotonic)
         error: Any = None
         try:
-            if managed:
+            if awaited:
+                asyncio.run(each_awaited(loop, by_itself, body))
+            elif managed:
                 with loop:
                     each_by_itself(loop, by_itself, body)
             else:
@@ -118,6 +129,13 @@ def each_by_itself(loop: Checkpoint[int], by_itself: bool, body: Body) -> None: 
     loop._run._only_counts = not by_itself
     for number in loop:
         body(loop, number)
+
+
+async def each_awaited(loop: Checkpoint[int], by_itself: bool, body: Body) -> None:  # noqa: FBT001
+    loop._run._only_counts = not by_itself
+    async with loop:
+        async for number in loop:
+            body(loop, number)
 
 
 class RecordingStore(MemoryStore):
@@ -145,6 +163,18 @@ def test_counting_is_not_to_be_told_from_looking_at_each(
 ) -> None:
     counted = gone_through(shape, does, fails_at, by_itself=False, managed=managed)
     assert counted == gone_through(shape, does, fails_at, by_itself=True, managed=managed)
+
+
+@given(
+    shape=st.sampled_from(sorted(SHAPES)),
+    does=st.dictionaries(st.integers(0, 20), st.sampled_from(HAPPENINGS), max_size=5),
+    fails_at=st.none() | st.integers(0, 20),
+)
+@settings(deadline=None, max_examples=50)
+def test_nor_is_it_on_an_event_loop(shape: str, does: dict[int, str], fails_at: int | None) -> None:
+    counted = gone_through(shape, does, fails_at, by_itself=False, managed=True, awaited=True)
+    assert counted == gone_through(shape, does, fails_at, by_itself=True, managed=True, awaited=True)
+    assert counted == gone_through(shape, does, fails_at, by_itself=True, managed=True)
 
 
 # --- at any instruction -------------------------------------------------------------------------------------------
