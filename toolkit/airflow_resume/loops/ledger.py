@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_resume.errors import NameInUseError
 from airflow_resume.loops.frontier import Frontier, is_recognised
+from airflow_resume.loops.places import named, saved
 from airflow_resume.loops.record import Level, SkippedElement
 from airflow_resume.loops.room import Growth
 from airflow_resume.loops.saved_state import SavedState
@@ -39,6 +40,8 @@ class Ledger:
         self._left = level
         ahead = level.ahead
         self.count, self.done = level.n, level.done
+        self.short = level.short
+        """What was announced and had not come when the source ended, in this attempt or the one before."""
         if ahead is not None and not is_recognised(ahead, source):
             log.warning("The source of %r changed: %d elements that were done ahead are done again", place, ahead.done)
             self.count -= ahead.done
@@ -126,7 +129,7 @@ class Ledger:
         """The element is passed over; what its body did to the state is undone."""
         self._state.restore()
         text = error if isinstance(error, str) else described(error)
-        skips = [*self._skips, SkippedElement(pos=before, error=text)][-MAX_SKIPS:]
+        skips = [*self._skips, SkippedElement(pos=named(before), error=text)][-MAX_SKIPS:]
         self.ack(number, before, after)
         self._skips, self.skipped = skips, self.skipped + 1
 
@@ -146,10 +149,18 @@ class Ledger:
 
     def start_over(self, position: JsonValue) -> None:
         """Nothing is done any more."""
+        self._source.recall(position, None)
+        self.short = None
         self.frontier = Frontier(self._source, position)
         self.count, self.done, self.skipped, self._skips = 0, False, 0, []
         self._state.saved, self._inner, self._inner_left = {}, {}, {}
         self._state.restore()
+
+    def go_back(self, position: JsonValue, done: int) -> None:
+        """Go on at an earlier position: so many elements behind it were done, and come again."""
+        self.frontier = Frontier(self._source, position, self.frontier.ahead())
+        self.count = max(self.count - done, 0)
+        self._inner, self._inner_left = {}, {}
 
     def finish(self) -> None:
         """Nothing is left to do."""
@@ -221,7 +232,7 @@ class Ledger:
         self.settle()
         inner = {**self._inner_left, **{name: ledger.level() for name, ledger in self._inner.items()}}
         return {
-            "pos": self.frontier.position,
+            "pos": saved(self.frontier.position),
             "ahead": self.frontier.ahead(),
             "done": self.done,
             "n": self.count,
@@ -229,5 +240,7 @@ class Ledger:
             "state": self._state.saved,
             "skipped": self.skipped,
             "skips": self._skips or None,
+            "seen": self._source.seen(self.frontier.position),
+            "short": self.short,
             "inner": inner or None,
         }

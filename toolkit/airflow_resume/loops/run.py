@@ -19,13 +19,21 @@ from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeAlias, TypeVar
 from weakref import ref
 
 from airflow_resume import values
-from airflow_resume.errors import EmptySourceError, LoopError, SupersededError, TokenExpiredError, UnackedError
+from airflow_resume.errors import (
+    EmptySourceError,
+    LoopError,
+    ShortSourceError,
+    SupersededError,
+    TokenExpiredError,
+    UnackedError,
+)
 from airflow_resume.loops.alarm import Bell
 from airflow_resume.loops.chunks import Reel
 from airflow_resume.loops.coast import Coast
 from airflow_resume.loops.ledger import Ledger
 from airflow_resume.loops.nested import Nested
 from airflow_resume.loops.opening import Opening
+from airflow_resume.loops.places import PlaceLostError, named
 from airflow_resume.loops.plan import Plan
 from airflow_resume.loops.progress import Count, Pace
 from airflow_resume.loops.session import Session
@@ -167,7 +175,7 @@ class LoopRun(Generic[T]):
                 "Use it inside the body of that loop, which may not be a map().",
             )
         self.count_no_more()
-        return Nested(plan, self.hold, self._before)
+        return Nested(plan, self.hold, named(self._before))
 
     def close(self, error: BaseException | None) -> None:
         """Save what is acked, once.
@@ -470,7 +478,7 @@ class LoopRun(Generic[T]):
     def skip(self, number: int, before: JsonValue, after: JsonValue, error: Exception | str) -> bool:
         """The element is passed over; whether to flush."""
         self.ledger.skip(number, before, after, error)
-        log.warning("Loop %r: skipped %s %r: %s", self.plan.name, self.plan.source.noun, before, error)
+        log.warning("Loop %r: skipped %s %r: %s", self.plan.name, self.plan.source.noun, named(before), error)
         return self._noted()
 
     def may_skip(self, error: Exception) -> bool:
@@ -520,6 +528,7 @@ class LoopRun(Generic[T]):
 
         Raises:
             EmptySourceError: it never had one, and that is no end.
+            ShortSourceError: it ended too early.
         """
         is_empty = self.ledger.rows == 0 or (self.ledger.count == 0 and not self._unacked)
         if self.plan.on_empty == "fail" and is_empty:
@@ -527,8 +536,36 @@ class LoopRun(Generic[T]):
                 f"The source of the loop {self.plan.name!r} had no {self.plan.source.noun} at all.",
                 "If that may be so, leave on_empty='fail' out; if not, see what the fetch was answered.",
             )
+        self._look_for_shortfall()
         self.exhausted = True
         return False if self._unacked else self._finish()
+
+    def _look_for_shortfall(self) -> None:
+        """See whether all has come that the source had announced.
+
+        Raises:
+            ShortSourceError: it has not, and `on_short` does not take that for the end.
+        """
+        ledger, choice = self.ledger, self.plan.on_short
+        position = self._unacked[-1][2] if self._unacked else ledger.frontier.position
+        short, before = self.plan.source.shortfall(position), ledger.short
+        if short is None and ledger.frontier.next_number == 0:  # nothing came, so what was found before holds
+            short = before
+        ledger.short = short
+        if short is None:
+            return
+        said = f"The source of the loop {self.plan.name!r} ended after {short} that it had announced"
+        if choice == "warn" or (choice == "retry" and short == before):
+            log.warning("%s; that is taken for its end", said)
+            return
+        self.hold.keeper.touch()
+        raise ShortSourceError(
+            f"{said}.",
+            "Clear the task to start over, or say on_short='warn' if that may be so."
+            if choice == "fail"
+            else "A retry asks again, and takes it for the end if nothing more has come; on_short='warn' does so at"
+            " once, and 'fail' never does.",
+        )
 
     @property
     def is_careful(self) -> bool:
@@ -559,7 +596,10 @@ class LoopRun(Generic[T]):
 
     @contextmanager
     def recovering(self) -> Iterator[None]:
-        """Start over, once, when the position turns out to be too old; the loop around this goes through it again."""
+        """Start over, once, when the position turns out to be too old, or go back to the start of a page that changed.
+
+        The loop around this goes through it again.
+        """
         try:
             yield
         except TokenExpiredError as error:
@@ -570,6 +610,10 @@ class LoopRun(Generic[T]):
             self.ledger.start_over(self.plan.source.first())
             self.hold.keeper.touch()
             log.warning("Loop %r: started over, as the position is too old (%s)", self.plan.name, error)
+        except PlaceLostError as lost:
+            self._stalled = None  # which element that was is not known any more
+            self.ledger.go_back(lost.position, lost.done)
+            self.hold.keeper.touch()
 
     def element(self) -> Element:
         """The element in hand: in a thread or task of a map, its own."""
@@ -599,7 +643,7 @@ class LoopRun(Generic[T]):
         return self.hold.keeper.note(now)
 
     def _element(self, before: JsonValue) -> Element:
-        return Element(id=values.fingerprint([*self.hold.path, before], length=32), number=self.ledger.count)
+        return Element(id=values.fingerprint([*self.hold.path, named(before)], length=32), number=self.ledger.count)
 
     def _count(self) -> Count:
         ledger = self.ledger
