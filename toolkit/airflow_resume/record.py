@@ -2,6 +2,9 @@
 
 Everything that must stay consistent lives in one record, because the store has neither transactions nor
 compare-and-set. A record names its own key, so that an answer meant for another key is recognised and refused.
+
+A record is also what a person sees in Airflow's UI. So it begins with one line in words, `summary`, and the fields that
+people look for. The line is written and never read: what a record means stands in its fields.
 """
 
 from __future__ import annotations
@@ -25,18 +28,29 @@ class Record(BaseModel):
     model_config = ConfigDict(defer_build=True, extra="allow", frozen=True, populate_by_name=True)
 
     VERSION: ClassVar[int] = 1
+    FIRST: ClassVar[tuple[str, ...]] = ()
+    """The fields that people look for, in the order in which they are stored, after the summary."""
 
     v: int = 1
     key: str
 
+    def summary(self) -> str | None:
+        """What the record says, in one line without secrets, for a person; None for no line."""
+        return None
+
     def to_json(self) -> dict[str, JsonValue]:
-        """The record as it is stored; fields without a value are left out."""
-        return self.model_dump(mode="json", by_alias=True, exclude_none=True)
+        """The record as it is stored, what people look for first; fields without a value are left out."""
+        stored = self.model_dump(mode="json", by_alias=True, exclude_none=True)
+        words = self.summary()
+        told = {} if words is None else {SUMMARY: words}
+        return {**told, **{name: stored[name] for name in self.FIRST if name in stored}, **stored}
 
     def with_less_history(self) -> Self | None:
         """The record without a part of what it keeps for people to read, the oldest first; None: that is gone."""
         return None
 
+
+SUMMARY = "summary"
 
 RecordT = TypeVar("RecordT", bound=Record)
 
@@ -117,7 +131,7 @@ class Slot(Generic[RecordT]):
         if stored.get("key") != self.key:
             raise WrongRecordError(f"Asked for {self.key!r}, the store answered with {stored.get('key')!r}.")
         try:
-            return self._kind.model_validate(stored)
+            return self._kind.model_validate({name: value for name, value in stored.items() if name != SUMMARY})
         except ValidationError as error:
             places = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()[:3])
             raise self._unreadable(f"it was changed by hand or damaged ({places})") from error

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_resume import values
 from airflow_resume.errors import NameInUseError
 from airflow_resume.loops.frontier import Frontier, is_recognised
+from airflow_resume.loops.progress import Count
 from airflow_resume.loops.record import Level, SkippedElement
 from airflow_resume.loops.room import Growth
 from airflow_resume.loops.skip import MAX_SKIPS, described
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
     from pydantic import JsonValue
 
 log = logging.getLogger(__name__)
+
+MAX_NAME = 40
+"""Characters of the name of an inner loop, in words."""
 
 
 def _nothing() -> None:
@@ -173,6 +177,19 @@ class Ledger:
     def rows(self) -> int | None:
         """How many rows the elements before the position have, where the source counts them."""
         return self._source.rows(self.frontier.position)
+
+    def counted(self) -> Count:
+        """How far the loop is, in numbers."""
+        return Count(noun=self._source.noun, n=self.count, total=self.total, rows=self.rows, skipped=self.skipped)
+
+    def inside(self) -> str:
+        """Where the newest loop inside the element in hand is, such as ` (pages: page 183 of 400)`."""
+        for name in reversed(self._inner):
+            inner = self._inner[name]
+            return f" ({name[:MAX_NAME]}: {inner.counted().here()}{inner.inside()})"
+        for name in reversed(self._inner_left):  # what its elements are called is known when it runs again
+            return f" ({name[:MAX_NAME]}: {self._inner_left[name].n:,} done)"
+        return ""
 
     def settle(self) -> None:
         """Count what this loop and those inside it have coasted past."""

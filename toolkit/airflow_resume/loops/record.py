@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
@@ -123,13 +123,21 @@ class LoopRecord(Record, Level):
         at: who opened it.
         t0, ts: when the loop was first opened, and when this was written.
         rate: elements a second in this attempt; `eta`: when the loop will be done, at that rate.
+        told: how far it has come, in words; it is stored as the summary.
     """
+
+    FIRST: ClassVar[tuple[str, ...]] = ("done", "n", "total", "rate", "eta", "skipped", "skips")
 
     at: Opened
     t0: datetime
     ts: datetime
     rate: float | None = None
     eta: datetime | None = None
+    told: str | None = Field(default=None, exclude=True)
+
+    def summary(self) -> str | None:
+        """As who wrote it saw it: only the source knows what an element is called, and how many rows it has."""
+        return self.told
 
     def with_less_history(self) -> LoopRecord | None:
         """With fewer skips named; the count counts them all."""

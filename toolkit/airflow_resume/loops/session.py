@@ -15,7 +15,7 @@ from airflow_resume.loops.keeper import Keeper
 from airflow_resume.loops.ledger import Ledger
 from airflow_resume.loops.opening import Left, Opening, decide_opening, facts_of, opening_error, stalls_of
 from airflow_resume.loops.plan import Plan
-from airflow_resume.loops.progress import Pace
+from airflow_resume.loops.progress import Pace, in_words
 from airflow_resume.loops.record import LoopRecord, Opened
 from airflow_resume.loops.room import check_room
 from airflow_resume.record import Slot
@@ -61,9 +61,10 @@ class Session:
             log.warning("Loop %r: %s", plan.name, found)
             found = None
         self._record = _claimed(found, self.opening, plan, self.attempt)
+        self.ledger = Ledger(plan.key, plan.source, self._record)
+        self._record = self._record.model_copy(update={"told": self._told(self._record)})
         with self.attempt.using(plan.key):
             self._slot.write(self._record)
-        self.ledger = Ledger(plan.key, plan.source, self._record)
         self.ledger.growth.check_room = self.check_room
         self.path: list[JsonValue] = [*self.attempt.scope.identity(), plan.key]
         """What makes the loop unlike any other."""
@@ -184,7 +185,19 @@ class Session:
             "rate": self._pace.rate(ledger.count, seconds),
             "eta": None if left is None else (now + left).replace(microsecond=0),
         }
-        return self._record.model_copy(update=update)
+        record = self._record.model_copy(update=update)
+        return record.model_copy(update={"told": self._told(record)})
+
+    def _told(self, record: LoopRecord) -> str:
+        return in_words(
+            self.ledger.counted(),
+            done=record.done,
+            try_number=record.at.try_number,
+            rate=record.rate,
+            eta=record.eta,
+            now=record.ts,
+            inside=self.ledger.inside(),
+        )
 
 
 def _left(
