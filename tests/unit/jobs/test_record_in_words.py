@@ -45,8 +45,8 @@ LINES: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("line", LINES)
 def test_a_line(line: str) -> None:
-    facts = {"generation": 1, "phase": Phase.INTENT, **LINES[line]}
-    record = JobRecord(key="k", epoch=Epoch(), token="t", claim=Claim(try_number=2, at=NOW), **facts)
+    facts = {"token": "t", "generation": 1, "phase": Phase.INTENT, **LINES[line]}
+    record = JobRecord(key="k", epoch=Epoch(), claim=Claim(try_number=2, at=NOW), **facts)
     print(line)
     assert record.summary() == line
     assert next(iter(record.to_json())) == "summary"

@@ -95,6 +95,20 @@ def test_an_inner_loop_that_came_further_is_no_stall_of_the_outer_one() -> None:
 
 def test_the_changed_fields_are_named() -> None:
     other = Definition(kind="cursor_token", fp={"query": "b", "size": "c"})
-    facts = facts_of(record(), attempt=RETRIED, definition=other, changes=["the listing shrank"], now=NOW + HOUR)
+    left, changes = record(pos_at=NOW), ["the listing shrank"]
+    facts = facts_of(left, attempt=RETRIED, definition=other, changes=changes, now=NOW + HOUR)
     assert facts.changes == ["source", "query", "size", "the listing shrank"]
     assert (facts.same_kind, facts.age, facts.cleared) == (False, HOUR, NO)
+
+
+def test_the_age_counts_from_when_it_was_received_and_a_clock_that_was_put_back_makes_it_new() -> None:
+    same = Definition(kind="batches", fp={"query": "a"})
+
+    def age(received: datetime | None, *, expires: bool = True) -> timedelta:
+        left = record(pos_at=received)
+        return facts_of(left, attempt=RETRIED, definition=same, changes=(), now=NOW + DAY, expires=expires).age
+
+    assert age(NOW) == DAY
+    assert age(NOW + DAY + HOUR) == timedelta(0)
+    assert age(NOW, expires=False) == timedelta(0)
+    assert age(None) == timedelta(0)

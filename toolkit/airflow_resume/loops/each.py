@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from datetime import datetime
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -68,6 +69,18 @@ class Each(Source[T_co]):
     def changes(self, position: JsonValue) -> Sequence[str]:
         """Those of the source."""
         return self._source.changes(members(position).get("page"))
+
+    def expires(self, position: JsonValue) -> bool:
+        """Whether that of the page does: also within a page, as a later attempt gets it again."""
+        return self._source.expires(members(position).get("page"))
+
+    def received(self, position: JsonValue) -> datetime | None:
+        """When that of the page was received."""
+        return self._source.received(members(position).get("page"))
+
+    def take_up(self, position: JsonValue, received: datetime) -> None:
+        """As of the page."""
+        self._source.take_up(members(position).get("page"), received)
 
     def chunks(self, position: JsonValue) -> Iterator[Chunk[T_co]]:
         """The items of each page. A page without any leaves no position: the next item's page comes with its own."""

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from airflow_resume import values
+from airflow_resume.attempt import utc_now
 from airflow_resume.errors import NameInUseError
 from airflow_resume.loops.frontier import Frontier, is_recognised
 from airflow_resume.loops.progress import Count
@@ -16,6 +17,8 @@ from airflow_resume.loops.skip import MAX_SKIPS, described
 from airflow_resume.loops.source import Source
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from pydantic import JsonValue
 
 log = logging.getLogger(__name__)
@@ -35,12 +38,16 @@ class Ledger:
         place: what the loop is called in messages.
         source: knows how much there is.
         level: as it stands in the record when the loop is opened.
+        now: the time.
     """
 
-    def __init__(self, place: str, source: Source[Any], level: Level) -> None:
+    def __init__(self, place: str, source: Source[Any], level: Level, *, now: Callable[[], datetime] = utc_now) -> None:
         self.place = place
         self._source = source
         self._left = level
+        self._now = now
+        # The clock may have been put back: nothing was received in the future.
+        self._stands_since = (level.pos, None if level.pos_at is None else min(level.pos_at, now()))
         ahead = level.ahead
         self.count, self.done = level.n, level.done
         if ahead is not None and not is_recognised(ahead, source):
@@ -203,6 +210,7 @@ class Ledger:
         inner = {**self._inner_left, **{name: ledger.level() for name, ledger in self._inner.items()}}
         return {
             "pos": self.frontier.position,
+            "pos_at": self.received(),
             "ahead": self.frontier.ahead(),
             "done": self.done,
             "n": self.count,
@@ -212,6 +220,18 @@ class Ledger:
             "skips": self._skips or None,
             "inner": inner or None,
         }
+
+    def received(self) -> datetime | None:
+        """When what the position needs was received, where it gets too old."""
+        position = self.frontier.position
+        if not self._source.expires(position):
+            return None
+        received = self._source.received(position)
+        if received is None:
+            if position != self._stands_since[0] or self._stands_since[1] is None:
+                self._stands_since = (position, self._now())
+            received = self._stands_since[1]
+        return received and received.replace(microsecond=0)
 
     def _encoded_state(self) -> dict[str, JsonValue]:
         """The state as it is saved, and a copy: what the next body does to it is not acked yet."""

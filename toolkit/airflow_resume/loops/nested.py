@@ -13,7 +13,7 @@ from airflow_resume.loops.opening import decide_opening, inner_facts_of, opening
 from airflow_resume.loops.plan import Plan
 from airflow_resume.loops.record import Level
 from airflow_resume.loops.room import SPARE
-from airflow_resume.loops.session import started_over
+from airflow_resume.loops.session import started_over, take_up_age
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -52,16 +52,18 @@ class Nested:
             self.opening = decide_opening("nothing", plan.policy)
         else:
             changes = plan.source.changes(left.pos) if left.kind == plan.source.kind else ()
-            facts = inner_facts_of(left, definition=plan.definition, changes=changes)
+            expires = left.kind == plan.source.kind and plan.source.expires(left.pos)
+            facts = inner_facts_of(left, definition=plan.definition, changes=changes, now=plan.now(), expires=expires)
             self.opening, self.changes = decide_opening(facts, plan.policy), facts.changes
             if self.opening.fails:
-                raise opening_error(self.opening, plan.name, left, facts)
+                raise opening_error(self.opening, plan.name, left, facts, is_task=self.attempt.has_identity)
             kept = {"kind": level.kind, "fp": level.fp}
             level = left.model_copy(update=kept if self.opening.keeps_position else kept | started_over(position))
         place = f"{outer.ledger.place}/{plan.name}"
         if left is None and outer.ledger.inner_count >= MANY:
             self.check_room(len(level.model_dump_json()), SPARE, f"the loop {place!r}")
-        self.ledger: Ledger = Ledger(place, plan.source, level)
+        take_up_age(level, plan.source)
+        self.ledger: Ledger = Ledger(place, plan.source, level, now=plan.now)
         self.ledger.growth.check_room = self.check_room
         outer.ledger.enter(plan.name, self.ledger)
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import Enum
 from typing import Literal
 
 from airflow_resume.arguments import check_choice
-from airflow_resume.attempt import Attempt, Cleared
+from airflow_resume.attempt import Attempt, Cleared, how_to_start_over
 from airflow_resume.errors import LoopError, SourceChangedError, StalledError, TokenExpiredError
 from airflow_resume.loops.record import Level, LoopRecord
 from airflow_resume.loops.source import OnExpired
@@ -74,7 +74,7 @@ class Left:
         cleared: whether the task was cleared since.
         same_kind: whether the source is of the same kind.
         changes: what else about the source is not as it was.
-        age: of the saved position.
+        age: of the saved position, since what it needs was received; nothing where that does not get too old.
         stalls: how many attempts in a row died at it.
         done: nothing is left to do.
     """
@@ -149,26 +149,38 @@ def stalls_of(record: LoopRecord, attempt: Attempt) -> int:
 
 
 def facts_of(
-    record: LoopRecord, *, attempt: Attempt, definition: Definition, changes: Sequence[str], now: datetime
+    record: LoopRecord,
+    *,
+    attempt: Attempt,
+    definition: Definition,
+    changes: Sequence[str],
+    now: datetime,
+    expires: bool = True,
 ) -> Left:
     """The facts about the outermost loop."""
-    level = inner_facts_of(record, definition=definition, changes=changes)
-    return Left(
-        cleared=cleared_of(record, attempt),
-        same_kind=level.same_kind,
-        changes=level.changes,
-        age=now - record.ts,
-        stalls=stalls_of(record, attempt),
-        done=level.done,
-    )
+    level = inner_facts_of(record, definition=definition, changes=changes, now=now, expires=expires)
+    return replace(level, cleared=cleared_of(record, attempt), stalls=stalls_of(record, attempt))
 
 
-def inner_facts_of(level: Level, *, definition: Definition, changes: Sequence[str]) -> Left:
-    """The facts about a loop inside another, which was neither cleared nor opened by itself."""
+def inner_facts_of(
+    level: Level, *, definition: Definition, changes: Sequence[str], now: datetime, expires: bool = True
+) -> Left:
+    """The facts about a loop inside another, which was neither cleared nor opened by itself.
+
+    Args:
+        level: as it stands in the record.
+        definition: of the source now.
+        changes: what the source says has changed.
+        now: the time.
+        expires: whether what the position needs gets too old.
+    """
     same_kind = definition.kind == level.kind
+    received = level.pos_at if expires else None
     return Left(
         same_kind=same_kind,
         changes=[*([] if same_kind else ["source"]), *definition.changes(level), *changes],
+        # The clock may have been put back since.
+        age=timedelta(0) if received is None else max(now - received, timedelta(0)),
         done=level.done,
     )
 
@@ -178,13 +190,15 @@ def inner_facts_of(level: Level, *, definition: Definition, changes: Sequence[st
 _UNTOUCHED = "Nothing was touched."
 
 
-def opening_error(opening: Opening, place: str, level: Level, left: Left) -> LoopError:
-    """What a decision to fail is raised as."""
+def opening_error(opening: Opening, place: str, level: Level, left: Left, *, is_task: bool) -> LoopError:
+    """What a decision to fail is raised as; `is_task`: a person can clear it."""
+    start_over = how_to_start_over(is_task=is_task)
     stands = f"The loop {place!r} stands at {level.pos!r}"
     if opening is Opening.FAIL_EXPIRED:
         return TokenExpiredError(
-            f"{stands}, a position saved {left.age} ago, and the source keeps none for so long. {_UNTOUCHED}",
-            "Clear the task to start over (on_expired='restart' does that by itself).",
+            f"{stands}, a position that was received {left.age} ago, and the source keeps none for so long."
+            f" {_UNTOUCHED}",
+            f"To start over, {start_over} (on_expired='restart' does that by itself).",
         )
     if opening is Opening.FAIL_STALLED:
         return StalledError(
@@ -195,5 +209,5 @@ def opening_error(opening: Opening, place: str, level: Level, left: Left) -> Loo
         )
     return SourceChangedError(
         f"{stands}, and since that was saved there changed: {', '.join(left.changes)}. {_UNTOUCHED}",
-        "Put it back, or clear the task to start over (on_change='restart' does that by itself).",
+        f"Put it back, or {start_over} to start over (on_change='restart' does that by itself).",
     )

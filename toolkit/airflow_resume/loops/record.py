@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import TYPE_CHECKING, ClassVar
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, JsonValue
 
 from airflow_resume import values
 from airflow_resume.attempt import Epoch
 from airflow_resume.record import Record
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from typing_extensions import Self
 
 KEY_PREFIX = "resume.loop"
@@ -77,6 +78,7 @@ class Level(BaseModel):
         kind: of the source.
         fp: a short fingerprint of every field that positions depend on.
         pos: what to do next.
+        pos_at: when what `pos` needs was received, where it gets too old.
         ahead: what is done beyond `pos`.
         done: the source was exhausted.
         n: elements done, in all attempts. `total`: of how many, where known.
@@ -90,6 +92,7 @@ class Level(BaseModel):
     kind: str
     fp: dict[str, str] = Field(default_factory=dict)
     pos: JsonValue = None
+    pos_at: AwareDatetime | None = None
     ahead: Ahead | None = None
     done: bool = False
     n: int = 0
@@ -107,6 +110,14 @@ class Level(BaseModel):
             if (shorter := level.with_fewer_skips()) is not None:
                 return self.model_copy(update={"inner": {**(self.inner or {}), name: shorter}})
         return None
+
+    def with_ages(self, written: datetime) -> Self:
+        """With the time at which the record was written, where it has none: records once had no other.
+
+        In this record alone; the next one is written later, and must not make anything younger.
+        """
+        inner = {name: level.with_ages(written) for name, level in (self.inner or {}).items()}
+        return self.model_copy(update={"pos_at": self.pos_at or written, "inner": inner or None})
 
     def where(self) -> str:
         """A fingerprint of where the loop stands, and the loops inside it."""
@@ -129,10 +140,10 @@ class LoopRecord(Record, Level):
     FIRST: ClassVar[tuple[str, ...]] = ("done", "n", "total", "rate", "eta", "skipped", "skips")
 
     at: Opened
-    t0: datetime
-    ts: datetime
+    t0: AwareDatetime
+    ts: AwareDatetime
     rate: float | None = None
-    eta: datetime | None = None
+    eta: AwareDatetime | None = None
     told: str | None = Field(default=None, exclude=True)
 
     def summary(self) -> str | None:

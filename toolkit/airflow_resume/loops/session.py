@@ -16,8 +16,9 @@ from airflow_resume.loops.ledger import Ledger
 from airflow_resume.loops.opening import Left, Opening, decide_opening, facts_of, opening_error, stalls_of
 from airflow_resume.loops.plan import Plan
 from airflow_resume.loops.progress import Pace, in_words
-from airflow_resume.loops.record import LoopRecord, Opened
+from airflow_resume.loops.record import Level, LoopRecord, Opened
 from airflow_resume.loops.room import check_room
+from airflow_resume.loops.source import Source
 from airflow_resume.record import Slot
 from airflow_resume.reschedule import reschedule
 from airflow_resume.store import channel_of, open_task_store
@@ -54,15 +55,17 @@ class Session:
         if isinstance(left, Left):
             self.changes = left.changes
             if self.opening.fails and isinstance(found, LoopRecord):
-                raise opening_error(self.opening, plan.name, found, left)
+                raise opening_error(self.opening, plan.name, found, left, is_task=self.attempt.has_identity)
         if isinstance(found, _UNREADABLE):
             if self.opening.fails:
                 raise found
             log.warning("Loop %r: %s", plan.name, found)
             found = None
         self._record = _claimed(found, self.opening, plan, self.attempt)
-        self.ledger = Ledger(plan.key, plan.source, self._record)
-        self._record = self._record.model_copy(update={"told": self._told(self._record)})
+        take_up_age(self._record, plan.source)
+        self.ledger = Ledger(plan.key, plan.source, self._record, now=plan.now)
+        update = {"pos_at": self.ledger.received(), "told": self._told(self._record)}
+        self._record = self._record.model_copy(update=update)
         with self.attempt.using(plan.key):
             self._slot.write(self._record)
         self.ledger.growth.check_room = self.check_room
@@ -171,9 +174,10 @@ class Session:
 
     def _read(self) -> LoopRecord | Unreadable | None:
         try:
-            return self._slot.read()
+            record = self._slot.read()
         except _UNREADABLE as error:
             return error
+        return None if record is None else record.with_ages(record.ts)
 
     def _acked(self) -> LoopRecord:
         """The record of all that is acked."""
@@ -209,7 +213,10 @@ def _left(
     if isinstance(found, _UNREADABLE):
         return "unreadable"
     changes = plan.source.changes(found.pos) if found.kind == plan.source.kind else ()
-    return facts_of(found, attempt=attempt, definition=plan.definition, changes=changes, now=plan.now())
+    expires = found.kind == plan.source.kind and plan.source.expires(found.pos)
+    return facts_of(
+        found, attempt=attempt, definition=plan.definition, changes=changes, now=plan.now(), expires=expires
+    )
 
 
 def _claimed(found: LoopRecord | None, opening: Opening, plan: Plan[Any], attempt: Attempt) -> LoopRecord:
@@ -239,10 +246,17 @@ def _claimed(found: LoopRecord | None, opening: Opening, plan: Plan[Any], attemp
     )
 
 
+def take_up_age(level: Level, source: Source[Any]) -> None:
+    """Tell the source when what its position needs was received."""
+    if level.pos_at is not None and source.expires(level.pos):
+        source.take_up(level.pos, level.pos_at)
+
+
 def started_over(position: object) -> dict[str, Any]:
     """The fields of a level at which nothing is done."""
     return {
         "pos": position,
+        "pos_at": None,
         "ahead": None,
         "done": False,
         "n": 0,

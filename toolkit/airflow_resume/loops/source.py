@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from airflow_resume.loops.chunks import Chunk
@@ -35,7 +35,7 @@ class Source(ABC, Generic[T_co]):
     on_expired: OnExpired = "fail"
     """What the loop does when `elements` raises `TokenExpiredError`: start over once, or fail."""
     max_age: timedelta | None = None
-    """How long a saved position is good for, where that is known."""
+    """How long a position is good for after its page was received, where that is known."""
 
     def __repr__(self) -> str:
         """The same in every process, as it may stand in a Dag, and without the elements, which may be private."""
@@ -71,6 +71,17 @@ class Source(ABC, Generic[T_co]):
     def changes(self, position: JsonValue) -> Sequence[str]:  # noqa: ARG002
         """What is no longer as it was in the part before `position`, in words; touches nothing outside."""
         return ()
+
+    def expires(self, position: JsonValue) -> bool:
+        """Whether the position needs something that gets too old."""
+        return self.max_age is not None and position is not None
+
+    def received(self, position: JsonValue) -> datetime | None:  # noqa: ARG002
+        """When that was received in this attempt; None (default): when the loop first had the position."""
+        return None
+
+    def take_up(self, position: JsonValue, received: datetime) -> None:  # noqa: ARG002, B027
+        """An earlier attempt received it then. A source that looks at the age before it uses a position must know."""
 
     def chunks(self, position: JsonValue) -> Iterator[Chunk[T_co]] | None:  # noqa: ARG002
         """The same as `elements`, where positions can be told by counting: a plain `for` is much faster then.
