@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from airflow_resume import values
+from airflow_resume.attempt import in_task
 from airflow_resume.errors import UnreadableRecordError, ValueTooLargeError, WrongRecordError
 from airflow_resume.store import StateStore
 
@@ -30,6 +31,8 @@ class Record(BaseModel):
     VERSION: ClassVar[int] = 1
     FIRST: ClassVar[tuple[str, ...]] = ()
     """The fields that people look for, in the order in which they are stored, after the summary."""
+    BY_ITSELF: ClassVar[str] = ""
+    """How a record that cannot be read is started over without a person, for a remedy."""
 
     v: int = 1
     key: str
@@ -121,9 +124,9 @@ class Slot(Generic[RecordT]):
         """
         version = stored.get("v") if isinstance(stored, dict) else None
         if not isinstance(stored, dict) or not isinstance(version, int):
-            raise self._unreadable("it is not a record of airflow-resume")
+            raise self.unreadable("it is not a record of airflow-resume")
         if version > self._kind.VERSION:
-            raise self._unreadable(
+            raise self.unreadable(
                 f"it was written by a newer version of airflow-resume (record version {version}, and this one knows"
                 f" {self._kind.VERSION})",
                 "Upgrade airflow-resume on this worker. ",
@@ -134,10 +137,12 @@ class Slot(Generic[RecordT]):
             return self._kind.model_validate({name: value for name, value in stored.items() if name != SUMMARY})
         except ValidationError as error:
             places = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()[:3])
-            raise self._unreadable(f"it was changed by hand or damaged ({places})") from error
+            raise self.unreadable(f"it was changed by hand or damaged ({places})") from error
 
-    def _unreadable(self, why: str, remedy: str = "") -> UnreadableRecordError:
+    def unreadable(self, why: str, remedy: str = "") -> UnreadableRecordError:
+        """The error for a record that is there and means nothing."""
+        start_over = "in Airflow's UI and clear the task" if in_task() else "from the store"
         return UnreadableRecordError(
             f"The record under {self.key!r} cannot be read: {why}. Nothing was touched.",
-            f"{remedy}To start over, delete the key in Airflow's UI and clear the task.",
+            f"{remedy}To start over, delete the key {start_over}{self._kind.BY_ITSELF}.",
         )

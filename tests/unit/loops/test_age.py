@@ -71,7 +71,7 @@ class Api:
 
     def take(self, elements: int, **options: Any) -> list[Any]:
         """The first elements of an attempt that dies in the one after them."""
-        taken = []
+        taken: list[Any] = []
         with suppress(ZeroDivisionError):
             for element in self.loop(**options):
                 if len(taken) == elements:
@@ -172,7 +172,7 @@ def test_an_old_record_counts_from_when_it_was_written_and_stays_that_old(api: A
 @pytest.mark.parametrize("each", [False, True])
 def test_a_token_that_got_too_old_in_a_body_is_not_sent(api: Api, each: bool) -> None:  # noqa: FBT001
     """The loop starts over, once."""
-    seen = []
+    seen: list[Any] = []
     for element in api.loop(each=each):
         number = element if each else element.items[0]
         if number == 2 and seen.count(0) == (2 if each else 1):
@@ -245,7 +245,8 @@ def test_on_an_event_loop_and_in_a_map_too(api: Api) -> None:
 def inner_pages(api: Api, elements: int, *, old: bool = False) -> list[int]:
     outer = checkpoint(["a"], name="l", store=api.store, durability="sync")
     outer._run.plan = replace(outer._run.plan, now=api.clock.now)
-    clock, taken = api.clock, []
+    clock = api.clock
+    taken: list[int] = []
     with suppress(ZeroDivisionError), outer:
         for _ in outer:
             source = CursorToken(api.fetch, max_age=HOUR, now=clock.now, monotonic=clock.monotonic)

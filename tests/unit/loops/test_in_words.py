@@ -133,7 +133,8 @@ def test_it_is_written_and_never_read() -> None:
     store = MemoryStore()
     list(checkpoint(range(3), name="l", store=store))
     record: Any = store.values[KEY]
-    for lie in ("page 7 of 9", {"of": "another kind"}, None):
+    lies: tuple[Any, ...] = ("page 7 of 9", {"of": "another kind"}, None)
+    for lie in lies:
         store.values[KEY] = {**record, "summary": lie, "later": [1]}
         assert list(checkpoint(range(3), name="l", store=store)) == []
         found: Any = store.values[KEY]

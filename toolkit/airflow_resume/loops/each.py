@@ -9,10 +9,11 @@ from datetime import datetime
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from airflow_resume.arguments import check_whole
 from airflow_resume.errors import WrongAnswerError
 from airflow_resume.loops.chunks import IN_MEMORY, Chunk
 from airflow_resume.loops.pages import Page
-from airflow_resume.loops.source import Source, closed_at_end, members
+from airflow_resume.loops.source import Source, check_place, closed_at_end, members
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -69,6 +70,14 @@ class Each(Source[T_co]):
     def changes(self, position: JsonValue) -> Sequence[str]:
         """Those of the source."""
         return self._source.changes(members(position).get("page"))
+
+    def check(self, position: JsonValue) -> None:
+        """It has the position of a page, and how many of its items are done."""
+        place = check_place(position)
+        self._source.check(place.get("page"))
+        check_whole("index", place.get("index", 0), least=0)
+        if place.get("index"):
+            check_whole("of", place.get("of"), least=place["index"])
 
     def expires(self, position: JsonValue) -> bool:
         """Whether that of the page does: also within a page, as a later attempt gets it again."""

@@ -64,6 +64,11 @@ class Keyset(PagedSource[T]):
         """The names of the key columns, where they are known."""
         return {} if self._names is None else {"key": self._names}
 
+    def check(self, position: JsonValue) -> None:
+        """It has a key that can be decoded."""
+        super().check(position)
+        values.decode(members(position).get("after"))
+
     def _walk(self, position: JsonValue) -> Walk[T]:
         place = members(position)
         after, rows = values.decode(place.get("after")), place.get("rows", 0)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from airflow_resume.attempt import Attempt
+from airflow_resume.errors import UnreadableRecordError
 from airflow_resume.loops.alarm import Alarm
 from airflow_resume.loops.keeper import Keeper
 from airflow_resume.loops.ledger import Ledger
-from airflow_resume.loops.opening import decide_opening, inner_facts_of, opening_error
+from airflow_resume.loops.opening import UNREADABLE, decide_opening, inner_facts_of, opening_error
 from airflow_resume.loops.plan import Plan
 from airflow_resume.loops.record import Level
 from airflow_resume.loops.room import SPARE
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
 
     from airflow_resume.loops.session import Session
 
+
+log = logging.getLogger(__name__)
 
 MANY = 8
 """Loops inside an element are kept until it is done. From so many on it is seen to that there is room for another."""
@@ -51,11 +55,14 @@ class Nested:
         if left is None:
             self.opening = decide_opening("nothing", plan.policy)
         else:
-            changes = plan.source.changes(left.pos) if left.kind == plan.source.kind else ()
-            expires = left.kind == plan.source.kind and plan.source.expires(left.pos)
-            facts = inner_facts_of(left, definition=plan.definition, changes=changes, now=plan.now(), expires=expires)
+            facts = inner_facts_of(left, plan.source, definition=plan.definition, now=plan.now())
             self.opening, self.changes = decide_opening(facts, plan.policy), facts.changes
-            if self.opening.fails:
+            if facts.damaged is not None and self.opening in UNREADABLE:
+                damage = outer.unreadable(f"in the loop {plan.name!r}, {facts.damaged}")
+                if self.opening.fails:
+                    raise damage
+                log.warning("Loop %r: %s", plan.name, damage)
+            elif self.opening.fails:
                 raise opening_error(self.opening, plan.name, left, facts, is_task=self.attempt.has_identity)
             kept = {"kind": level.kind, "fp": level.fp}
             level = left.model_copy(update=kept if self.opening.keeps_position else kept | started_over(position))
@@ -70,6 +77,10 @@ class Nested:
     def check_room(self, more: int, left: int, what: str) -> None:
         """As `Session.check_room`: it is the same record."""
         self._outer.check_room(more, left, what)
+
+    def unreadable(self, why: str) -> UnreadableRecordError:
+        """As `Session.unreadable`: it is the same record."""
+        return self._outer.unreadable(why)
 
     @property
     def stop_asked(self) -> bool:

@@ -14,8 +14,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Itera
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
+from airflow_resume.arguments import check_whole
 from airflow_resume.errors import WrongAnswerError
-from airflow_resume.loops.source import Source, members
+from airflow_resume.loops.source import Source, check_place, members
 from airflow_resume.loops.steps import sent
 
 if TYPE_CHECKING:
@@ -68,11 +69,19 @@ class PagedSource(Source[Page[T]]):
     _page_size: int | None = None
     _pages: int | None = None
     _items: int | None = None
+    _counts = frozenset({"rows", "offset", "page"})
+    """Members of a position that are whole numbers."""
 
     def __init__(self, fetch: Callable[..., Any]) -> None:
         if not callable(fetch):
             raise TypeError(f"{type(self).__name__} needs a function to fetch with, not {type(fetch).__name__}")
         self._fetch = fetch
+
+    def check(self, position: JsonValue) -> None:
+        """What is counted in it is a whole number."""
+        place = check_place(position)
+        for name in self._counts & place.keys():
+            check_whole(name, place[name], least=None if name == "page" else 0)
 
     def total(self, position: JsonValue) -> int | None:  # noqa: ARG002
         """How many pages there are, once a page has said so."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, JsonValue
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, JsonValue, model_validator
 
 from airflow_resume import values
 from airflow_resume.attempt import Epoch
@@ -61,9 +61,15 @@ class Ahead(BaseModel):
     model_config = ConfigDict(defer_build=True, frozen=True, extra="allow")
 
     by: JsonValue = None
-    runs: list[int] = Field(default_factory=list)
+    runs: list[Annotated[int, Field(ge=0)]] = Field(default_factory=list)
     far: JsonValue = None
     ids: str = ""
+
+    @model_validator(mode="after")
+    def _make_sense(self) -> Self:
+        if len(self.runs) % 2 or len(self.ids) % ID_DIGITS:
+            raise ValueError("what is done ahead comes in pairs of lengths, or in ids")
+        return self
 
     @property
     def done(self) -> int:
@@ -95,10 +101,10 @@ class Level(BaseModel):
     pos_at: AwareDatetime | None = None
     ahead: Ahead | None = None
     done: bool = False
-    n: int = 0
+    n: int = Field(default=0, ge=0)
     total: int | None = None
     state: dict[str, JsonValue] = Field(default_factory=dict)
-    skipped: int = 0
+    skipped: int = Field(default=0, ge=0)
     skips: list[SkippedElement] | None = None
     inner: dict[str, Level] | None = None
 
@@ -138,6 +144,8 @@ class LoopRecord(Record, Level):
     """
 
     FIRST: ClassVar[tuple[str, ...]] = ("done", "n", "total", "rate", "eta", "skipped", "skips")
+
+    BY_ITSELF: ClassVar[str] = " (on_unreadable='restart' does that by itself)"
 
     at: Opened
     t0: AwareDatetime

@@ -13,7 +13,7 @@ from airflow_resume.errors import DanglingReferenceError, LoopStoppedError, Supe
 from airflow_resume.killed import Ending, ending_of_kill, learn_about_kill, told_of_kill
 from airflow_resume.loops.keeper import Keeper
 from airflow_resume.loops.ledger import Ledger
-from airflow_resume.loops.opening import Left, Opening, decide_opening, facts_of, opening_error, stalls_of
+from airflow_resume.loops.opening import UNREADABLE, Left, Opening, decide_opening, facts_of, opening_error, stalls_of
 from airflow_resume.loops.plan import Plan
 from airflow_resume.loops.progress import Pace, in_words
 from airflow_resume.loops.record import Level, LoopRecord, Opened
@@ -54,7 +54,9 @@ class Session:
         """What about the source is not as an earlier attempt had it."""
         if isinstance(left, Left):
             self.changes = left.changes
-            if self.opening.fails and isinstance(found, LoopRecord):
+            if left.damaged is not None and self.opening in UNREADABLE:
+                found = self._slot.unreadable(left.damaged)
+            elif self.opening.fails and isinstance(found, LoopRecord):
                 raise opening_error(self.opening, plan.name, found, left, is_task=self.attempt.has_identity)
         if isinstance(found, _UNREADABLE):
             if self.opening.fails:
@@ -95,6 +97,10 @@ class Session:
             ValueTooLargeError: it may not.
         """
         check_room(self._acked(), more, left, what)
+
+    def unreadable(self, why: str) -> UnreadableRecordError:
+        """The error for a record that is there and means nothing."""
+        return self._slot.unreadable(why)
 
     def finished(self, now: float) -> bool:  # noqa: ARG002
         """The source is exhausted; whether to flush: this write is the one that counts."""
@@ -212,11 +218,7 @@ def _left(
         return "nothing"
     if isinstance(found, _UNREADABLE):
         return "unreadable"
-    changes = plan.source.changes(found.pos) if found.kind == plan.source.kind else ()
-    expires = found.kind == plan.source.kind and plan.source.expires(found.pos)
-    return facts_of(
-        found, attempt=attempt, definition=plan.definition, changes=changes, now=plan.now(), expires=expires
-    )
+    return facts_of(found, plan.source, attempt=attempt, definition=plan.definition, now=plan.now())
 
 
 def _claimed(found: LoopRecord | None, opening: Opening, plan: Plan[Any], attempt: Attempt) -> LoopRecord:

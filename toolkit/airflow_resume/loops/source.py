@@ -72,6 +72,13 @@ class Source(ABC, Generic[T_co]):
         """What is no longer as it was in the part before `position`, in words; touches nothing outside."""
         return ()
 
+    def check(self, position: JsonValue) -> None:
+        """Refuse a position that no attempt can have saved, by any error; touches nothing outside.
+
+        Such a record was edited by hand or damaged, and follows the loop's `on_unreadable`. Whether a good position
+        still means the same is what `changes` says.
+        """
+
     def expires(self, position: JsonValue) -> bool:
         """Whether the position needs something that gets too old."""
         return self.max_age is not None and position is not None
@@ -80,7 +87,7 @@ class Source(ABC, Generic[T_co]):
         """When that was received in this attempt; None (default): when the loop first had the position."""
         return None
 
-    def take_up(self, position: JsonValue, received: datetime) -> None:  # noqa: ARG002, B027
+    def take_up(self, position: JsonValue, received: datetime) -> None:
         """An earlier attempt received it then. A source that looks at the age before it uses a position must know."""
 
     def chunks(self, position: JsonValue) -> Iterator[Chunk[T_co]] | None:  # noqa: ARG002
@@ -113,6 +120,17 @@ def chunks_of(source: Source[T], position: JsonValue) -> Iterator[Chunk[T]] | No
         if "elements" in vars(kind):
             break
     return None
+
+
+def check_place(position: JsonValue) -> dict[str, Any]:
+    """The members of a position that must be an object, or None.
+
+    Raises:
+        TypeError: it is something else.
+    """
+    if position is not None and not isinstance(position, dict):
+        raise TypeError(f"a position is an object here, and not a {type(position).__name__}")
+    return members(position)
 
 
 def members(position: JsonValue) -> dict[str, Any]:
