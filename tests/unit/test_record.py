@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -66,3 +66,24 @@ def test_a_record_the_store_would_refuse_is_not_written() -> None:
     with pytest.raises(InvalidValueError, match=r"k\.extra_text"):
         place.write(Example(key="k", extra_text="\x00"))
     assert place.read() is None
+
+
+class Told(Record):
+    FIRST: ClassVar[tuple[str, ...]] = ("n", "missing")
+
+    n: int = 0
+    words: str | None = "three"
+
+    def summary(self) -> str | None:
+        return self.words
+
+
+def test_a_summary_is_stored_first_and_then_what_people_look_for() -> None:
+    stored = Told(key="k", n=3).to_json()
+    assert list(stored.items()) == [("summary", "three"), ("n", 3), ("v", 1), ("key", "k"), ("words", "three")]
+    assert "summary" not in Told(key="k", words=None).to_json()
+
+
+def test_a_summary_is_not_read() -> None:
+    place = slot({"v": 1, "key": "k", "n": 3, "summary": {"of": "a newer kind"}})
+    assert place.read() == Example(key="k", n=3)

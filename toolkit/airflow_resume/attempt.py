@@ -214,6 +214,23 @@ def current_context() -> AnyContext:
         raise NoStateStoreError from error
 
 
+def in_task() -> bool:
+    """Whether a task is running here, so that somebody can clear it."""
+    try:
+        return current_attempt(current_context()).has_identity
+    except NoStateStoreError:
+        return False
+
+
+def how_to_start_over(*, is_task: bool | None = None) -> str:
+    """What a person does who wants a loop to begin anew, for a remedy.
+
+    Args:
+        is_task: whether there is a task; by default that is found out.
+    """
+    return "clear the task" if (in_task() if is_task is None else is_task) else "pass restart=True"
+
+
 def current_attempt(context: AnyContext) -> Attempt:
     """The attempt that `context` belongs to.
 

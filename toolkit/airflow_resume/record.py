@@ -2,6 +2,9 @@
 
 Everything that must stay consistent lives in one record, because the store has neither transactions nor
 compare-and-set. A record names its own key, so that an answer meant for another key is recognised and refused.
+
+A record is also what a person sees in Airflow's UI. So it begins with one line in words, `summary`, and the fields that
+people look for. The line is written and never read: what a record means stands in its fields.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from airflow_resume import values
+from airflow_resume.attempt import in_task
 from airflow_resume.errors import UnreadableRecordError, ValueTooLargeError, WrongRecordError
 from airflow_resume.store import StateStore
 
@@ -25,18 +29,31 @@ class Record(BaseModel):
     model_config = ConfigDict(defer_build=True, extra="allow", frozen=True, populate_by_name=True)
 
     VERSION: ClassVar[int] = 1
+    FIRST: ClassVar[tuple[str, ...]] = ()
+    """The fields that people look for, in the order in which they are stored, after the summary."""
+    BY_ITSELF: ClassVar[str] = ""
+    """How a record that cannot be read is started over without a person, for a remedy."""
 
     v: int = 1
     key: str
 
+    def summary(self) -> str | None:
+        """What the record says, in one line without secrets, for a person; None for no line."""
+        return None
+
     def to_json(self) -> dict[str, JsonValue]:
-        """The record as it is stored; fields without a value are left out."""
-        return self.model_dump(mode="json", by_alias=True, exclude_none=True)
+        """The record as it is stored, what people look for first; fields without a value are left out."""
+        stored = self.model_dump(mode="json", by_alias=True, exclude_none=True)
+        words = self.summary()
+        told = {} if words is None else {SUMMARY: words}
+        return {**told, **{name: stored[name] for name in self.FIRST if name in stored}, **stored}
 
     def with_less_history(self) -> Self | None:
         """The record without a part of what it keeps for people to read, the oldest first; None: that is gone."""
         return None
 
+
+SUMMARY = "summary"
 
 RecordT = TypeVar("RecordT", bound=Record)
 
@@ -107,9 +124,9 @@ class Slot(Generic[RecordT]):
         """
         version = stored.get("v") if isinstance(stored, dict) else None
         if not isinstance(stored, dict) or not isinstance(version, int):
-            raise self._unreadable("it is not a record of airflow-resume")
+            raise self.unreadable("it is not a record of airflow-resume")
         if version > self._kind.VERSION:
-            raise self._unreadable(
+            raise self.unreadable(
                 f"it was written by a newer version of airflow-resume (record version {version}, and this one knows"
                 f" {self._kind.VERSION})",
                 "Upgrade airflow-resume on this worker. ",
@@ -117,13 +134,15 @@ class Slot(Generic[RecordT]):
         if stored.get("key") != self.key:
             raise WrongRecordError(f"Asked for {self.key!r}, the store answered with {stored.get('key')!r}.")
         try:
-            return self._kind.model_validate(stored)
+            return self._kind.model_validate({name: value for name, value in stored.items() if name != SUMMARY})
         except ValidationError as error:
             places = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()[:3])
-            raise self._unreadable(f"it was changed by hand or damaged ({places})") from error
+            raise self.unreadable(f"it was changed by hand or damaged ({places})") from error
 
-    def _unreadable(self, why: str, remedy: str = "") -> UnreadableRecordError:
+    def unreadable(self, why: str, remedy: str = "") -> UnreadableRecordError:
+        """The error for a record that is there and means nothing."""
+        start_over = "in Airflow's UI and clear the task" if in_task() else "from the store"
         return UnreadableRecordError(
             f"The record under {self.key!r} cannot be read: {why}. Nothing was touched.",
-            f"{remedy}To start over, delete the key in Airflow's UI and clear the task.",
+            f"{remedy}To start over, delete the key {start_over}{self._kind.BY_ITSELF}.",
         )

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from datetime import datetime, timedelta, timezone
 from typing import Any, Literal
 
 import pytest
 
 from airflow_resume.attempt import Attempt, Cleared, Epoch
+from airflow_resume.loops import Batches
 from airflow_resume.loops.opening import (
     Definition,
     Left,
@@ -42,6 +44,11 @@ TABLE: dict[str, tuple[Left | Literal["nothing", "unreadable"], dict[str, Any], 
     "cleared and changed, fail": (Left(cleared=YES, changes=["a"]), {"on_change": "fail"}, Opening.RESTART_CLEARED),
     "unreadable": ("unreadable", {}, Opening.FAIL_UNREADABLE),
     "unreadable, restart": ("unreadable", {"on_unreadable": "restart"}, Opening.RESTART_UNREADABLE),
+    "damaged": (Left(damaged="pos"), {}, Opening.FAIL_UNREADABLE),
+    "damaged, restart": (Left(damaged="pos"), {"on_unreadable": "restart"}, Opening.RESTART_UNREADABLE),
+    "damaged, done": (Left(damaged="pos", done=True), {}, Opening.FAIL_UNREADABLE),
+    "damaged, cleared": (Left(damaged="pos", cleared=YES), {}, Opening.RESTART_CLEARED),
+    "damaged, changed": (Left(damaged="pos", changes=["query"]), {}, Opening.FAIL_UNREADABLE),
     "old": (Left(age=DAY), {"max_age": HOUR}, Opening.RESTART_EXPIRED),
     "old, fail": (Left(age=DAY), {"max_age": HOUR, "on_expired": "fail"}, Opening.FAIL_EXPIRED),
     "old, done": (Left(age=DAY, done=True), {"max_age": HOUR}, Opening.NOTHING_LEFT),
@@ -93,8 +100,55 @@ def test_an_inner_loop_that_came_further_is_no_stall_of_the_outer_one() -> None:
     assert stalls_of(record(inner={"i": Level(kind="batches", pos=1, n=1)}), RETRIED) == 0
 
 
+class Changed(Batches):
+    """Its listing is another one than before, and its positions expire."""
+
+    def __init__(self, *, expires: bool = True) -> None:
+        super().__init__([])
+        self.max_age = DAY if expires else None
+
+    def changes(self, position: Any) -> list[str]:
+        assert position == 5
+        return ["the listing shrank"]
+
+
 def test_the_changed_fields_are_named() -> None:
+    other = Definition(kind="batches", fp={"query": "b", "size": "c"})
+    facts = facts_of(record(pos_at=NOW), Changed(), attempt=RETRIED, definition=other, now=NOW + HOUR)
+    assert facts.changes == ["query", "size", "the listing shrank"]
+    assert (facts.same_kind, facts.age, facts.cleared) == (True, HOUR, NO)
+
+
+def test_another_kind_of_source_is_not_asked_about_a_position_that_means_nothing_to_it() -> None:
     other = Definition(kind="cursor_token", fp={"query": "b", "size": "c"})
-    facts = facts_of(record(), attempt=RETRIED, definition=other, changes=["the listing shrank"], now=NOW + HOUR)
-    assert facts.changes == ["source", "query", "size", "the listing shrank"]
-    assert (facts.same_kind, facts.age, facts.cleared) == (False, HOUR, NO)
+    facts = facts_of(record(pos="abc"), Changed(), attempt=RETRIED, definition=other, now=NOW + HOUR)
+    assert facts.changes == ["source", "query", "size"]
+    assert (facts.same_kind, facts.damaged, facts.cleared) == (False, None, NO)
+
+
+SAME = Definition(kind="batches", fp={"query": "a"})
+
+
+def test_the_age_counts_from_when_it_was_received_and_a_clock_that_was_put_back_makes_it_new() -> None:
+    def age(received: datetime | None, *, expires: bool = True) -> timedelta:
+        left = record(pos_at=received)
+        return facts_of(left, Changed(expires=expires), attempt=RETRIED, definition=SAME, now=NOW + DAY).age
+
+    assert age(NOW) == DAY
+    assert age(NOW + DAY + HOUR) == timedelta(0)
+    assert age(NOW, expires=False) == timedelta(0)
+    assert age(None) == timedelta(0)
+
+
+@pytest.mark.parametrize(
+    ("damage", "why"),
+    [
+        ({"pos": "abc"}, "its pos .*TypeError: the position='abc' must be a whole number"),
+        ({"pos": -1}, "its pos .*ValueError: the position=-1 must be at least 0"),
+        ({"state": {"a": {"~datetime": "zz"}}}, "its state was changed by hand or damaged"),
+    ],
+)
+def test_what_no_attempt_can_have_saved_is_damage(damage: dict[str, Any], why: str) -> None:
+    facts = facts_of(record(**damage), Changed(), attempt=RETRIED, definition=SAME, now=NOW)
+    assert facts.damaged is not None
+    assert re.search(why, facts.damaged)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-from typing import Any
+from datetime import datetime, timezone
+from typing import Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 
@@ -19,6 +19,8 @@ MAX_HISTORY_BYTES = 8_000
 """Where long ids make the history larger, its oldest lines go."""
 MAX_ID_BYTES = 200
 """A longer id is cut in the history, which is for people to read."""
+MAX_ID_IN_WORDS = 60
+"""Characters of an id in the summary."""
 MAX_OWN_ID_BYTES = values.MAX_BYTES - 2_000
 """What the id of the job itself may take, so that the rest of the record has room beside it."""
 MAX_RESULT_BYTES = 4_000
@@ -75,6 +77,8 @@ class JobRecord(Record):
     there was none. `error`: the kind of error that its submit raised.
     """
 
+    FIRST: ClassVar[tuple[str, ...]] = ("status", "id", "submitted_at", "phase", "claim")
+
     epoch: Epoch
     fingerprint: str | None = None
     generation: int = Field(ge=1)
@@ -98,6 +102,24 @@ class JobRecord(Record):
         if self.phase is Phase.TERMINAL and not (self.status is None or self.status.is_terminal):
             raise ValueError(f"a job that has ended is not {self.status.value}")
         return self
+
+    def summary(self) -> str:
+        """Such as `submitted as application_17 at 2026-01-01 13:20 UTC, active, try 2 since 2026-01-01 14:05 UTC`."""
+        status = None if self.status is None else self.status.value
+        by = f"try {self.claim.try_number} since {_minute(self.claim.at)}"
+        number = f"job number {self.generation} of its name" if self.generation > 1 else None
+        match self.phase:
+            case Phase.INTENT:
+                raised = None if self.error is None else f"its submit raised {self.error}"
+                parts = ["about to be submitted, or submitted and its id not saved", raised, number, by]
+            case Phase.SUBMITTED:
+                at = "" if self.submitted_at is None else f" at {_minute(self.submitted_at)}"
+                stray = "not of this run" if self.stray else None
+                parts = [f"submitted as {_in_words(self.id)}{at}", stray, status, number, by]
+            case Phase.TERMINAL:
+                job = "never submitted" if self.id is None else _in_words(self.id)
+                parts = [job if status is None else f"{status}, {job}", number, by]
+        return ", ".join(part for part in parts if part is not None)
 
     def with_less_history(self) -> JobRecord | None:
         """Without the older half of the history; then without the result, which the job system is asked for again."""
@@ -147,6 +169,15 @@ def first_generation(
 def _shortened(external_id: JsonValue) -> JsonValue:
     text = values.dumps(external_id)
     return external_id if len(text) <= MAX_ID_BYTES else f"{text[:MAX_ID_BYTES]}..."
+
+
+def _in_words(external_id: JsonValue) -> str:
+    text = external_id if isinstance(external_id, str) else values.dumps(external_id)
+    return text if len(text) <= MAX_ID_IN_WORDS else f"{text[:MAX_ID_IN_WORDS]}..."
+
+
+def _minute(moment: datetime) -> str:
+    return f"{moment.astimezone(timezone.utc):%Y-%m-%d %H:%M} UTC"
 
 
 def _newest(history: tuple[Generation, ...]) -> tuple[Generation, ...]:

@@ -111,6 +111,11 @@ class Batches(Source[T_co]):
         """The elements are the same in every attempt; how many are in a list may change."""
         return self._size
 
+    def check(self, position: JsonValue) -> None:
+        """It is a number of elements."""
+        if position is not None:
+            check_whole("the position", position, least=0)
+
     def total(self, position: JsonValue) -> int | None:  # noqa: ARG002
         """The number of deliveries, where the length is known."""
         length = self._length()

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from airflow_resume.arguments import check_whole
 from airflow_resume.errors import WrongAnswerError
 from airflow_resume.loops.chunks import IN_MEMORY, Chunk
 from airflow_resume.loops.order import is_unordered
 from airflow_resume.loops.pages import Page
 from airflow_resume.loops.places import Place, PlaceLostError, Prints, is_proven
-from airflow_resume.loops.source import Source, closed_at_end, members
+from airflow_resume.loops.source import Source, check_place, closed_at_end, members
 from airflow_resume.loops.tables import is_table, rows_line
 
 if TYPE_CHECKING:
@@ -87,6 +89,26 @@ class Each(Source[T_co]):
     def shortfall(self, position: JsonValue) -> str | None:  # noqa: ARG002
         """That of the source. The last pages may be empty, which no position here tells."""
         return self._source.shortfall(None)
+
+    def check(self, position: JsonValue) -> None:
+        """It has the position of a page, and how many of its items are done."""
+        place = check_place(position)
+        self._source.check(place.get("page"))
+        check_whole("index", place.get("index", 0), least=0)
+        if place.get("index"):
+            check_whole("of", place.get("of"), least=place["index"])
+
+    def expires(self, position: JsonValue) -> bool:
+        """Whether that of the page does: also within a page, as a later attempt gets it again."""
+        return self._source.expires(members(position).get("page"))
+
+    def received(self, position: JsonValue) -> datetime | None:
+        """When that of the page was received."""
+        return self._source.received(members(position).get("page"))
+
+    def take_up(self, position: JsonValue, received: datetime) -> None:
+        """As of the page."""
+        self._source.take_up(members(position).get("page"), received)
 
     def chunks(self, position: JsonValue) -> Iterator[Chunk[T_co]]:
         """The items of each page. A page without any leaves no position: the next item's page comes with its own."""

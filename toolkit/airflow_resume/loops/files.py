@@ -17,9 +17,10 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from airflow_resume import values
+from airflow_resume.arguments import check_whole
 from airflow_resume.errors import DuplicateFileError, InvalidValueError, SourceChangedError
 from airflow_resume.loops.order import refuse_unordered
-from airflow_resume.loops.source import Source, members
+from airflow_resume.loops.source import Source, check_place, members
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -87,6 +88,13 @@ class Files(Source[T_co]):
     def numbering(self) -> JsonValue:
         """What `changes` finds unchanged has the same files in it."""
         return True
+
+    def check(self, position: JsonValue) -> None:
+        """It has a number of files, and if there are any their hash and the name of the last."""
+        place = check_place(position)
+        check_whole("count", place.get("count", 0), least=0)
+        if place.get("count") and not (isinstance(place.get("last"), str) and isinstance(place.get("hash"), str)):
+            raise TypeError("finished files have a last one, and a hash")
 
     def total(self, position: JsonValue) -> int | None:  # noqa: ARG002
         """The length of the listing."""

@@ -94,6 +94,11 @@ class Keyset(PagedSource[T]):
                 _refuse_unstorable(key, "a key of a page")
         return lambda done: {"after": values.encode(keys[done - 1]), "rows": rows + done}
 
+    def check(self, position: JsonValue) -> None:
+        """It has a key that can be decoded."""
+        super().check(position)
+        values.decode(members(position).get("after"))
+
     def _walk(self, position: JsonValue) -> Walk[T]:
         place = members(position)
         after, rows = values.decode(place.get("after")), place.get("rows", 0)

@@ -6,9 +6,11 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from airflow_resume.attempt import utc_now
 from airflow_resume.errors import NameInUseError
 from airflow_resume.loops.frontier import Frontier, is_recognised
 from airflow_resume.loops.places import named, saved
+from airflow_resume.loops.progress import Count
 from airflow_resume.loops.record import Level, SkippedElement
 from airflow_resume.loops.room import Growth
 from airflow_resume.loops.saved_state import SavedState
@@ -16,9 +18,14 @@ from airflow_resume.loops.skip import MAX_SKIPS, described
 from airflow_resume.loops.source import Source
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from pydantic import JsonValue
 
 log = logging.getLogger(__name__)
+
+MAX_NAME = 40
+"""Characters of the name of an inner loop, in words."""
 
 
 def _nothing() -> None:
@@ -32,12 +39,16 @@ class Ledger:
         place: what the loop is called in messages.
         source: knows how much there is.
         level: as it stands in the record when the loop is opened.
+        now: the time.
     """
 
-    def __init__(self, place: str, source: Source[Any], level: Level) -> None:
+    def __init__(self, place: str, source: Source[Any], level: Level, *, now: Callable[[], datetime] = utc_now) -> None:
         self.place = place
         self._source = source
         self._left = level
+        self._now = now
+        # The clock may have been put back: nothing was received in the future.
+        self._stands_since = (level.pos, None if level.pos_at is None else min(level.pos_at, now()))
         ahead = level.ahead
         self.count, self.done = level.n, level.done
         self.short = level.short
@@ -221,6 +232,19 @@ class Ledger:
         """How many rows the elements before the position have, where the source counts them."""
         return self._source.rows(self.frontier.position)
 
+    def counted(self) -> Count:
+        """How far the loop is, in numbers."""
+        return Count(noun=self._source.noun, n=self.count, total=self.total, rows=self.rows, skipped=self.skipped)
+
+    def inside(self) -> str:
+        """Where the newest loop inside the element in hand is, such as ` (pages: page 183 of 400)`."""
+        for name in reversed(self._inner):
+            inner = self._inner[name]
+            return f" ({name[:MAX_NAME]}: {inner.counted().here()}{inner.inside()})"
+        for name in reversed(self._inner_left):  # what its elements are called is known when it runs again
+            return f" ({name[:MAX_NAME]}: {self._inner_left[name].n:,} done)"
+        return ""
+
     def settle(self) -> None:
         """Count what this loop and those inside it have coasted past."""
         self.settle_own()
@@ -233,6 +257,7 @@ class Ledger:
         inner = {**self._inner_left, **{name: ledger.level() for name, ledger in self._inner.items()}}
         return {
             "pos": saved(self.frontier.position),
+            "pos_at": self.received(),
             "ahead": self.frontier.ahead(),
             "done": self.done,
             "n": self.count,
@@ -244,3 +269,15 @@ class Ledger:
             "short": self.short,
             "inner": inner or None,
         }
+
+    def received(self) -> datetime | None:
+        """When what the position needs was received, where it gets too old."""
+        position = self.frontier.position
+        if not self._source.expires(position):
+            return None
+        received = self._source.received(position)
+        if received is None:
+            if position != self._stands_since[0] or self._stands_since[1] is None:
+                self._stands_since = (position, self._now())
+            received = self._stands_since[1]
+        return received and received.replace(microsecond=0)

@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from airflow_resume.attempt import Attempt
+from airflow_resume.errors import UnreadableRecordError
 from airflow_resume.loops.alarm import Alarm
 from airflow_resume.loops.keeper import Keeper
 from airflow_resume.loops.ledger import Ledger
-from airflow_resume.loops.opening import decide_opening, inner_facts_of, opening_error
+from airflow_resume.loops.opening import UNREADABLE, decide_opening, inner_facts_of, opening_error
 from airflow_resume.loops.plan import Plan
 from airflow_resume.loops.record import Level
 from airflow_resume.loops.room import SPARE
-from airflow_resume.loops.session import changes_since, started_over
+from airflow_resume.loops.session import started_over, take_up_age
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
     from airflow_resume.loops.session import Session
 
+
+log = logging.getLogger(__name__)
 
 MANY = 8
 """Loops inside an element are kept until it is done. From so many on it is seen to that there is room for another."""
@@ -53,10 +57,15 @@ class Nested:
         if left is None:
             self.opening = decide_opening("nothing", plan.policy)
         else:
-            facts = inner_facts_of(left, definition=plan.definition, changes=changes_since(left, plan))
+            facts = inner_facts_of(left, plan.source, definition=plan.definition, now=plan.now())
             self.opening, self.changes = decide_opening(facts, plan.policy), facts.changes
-            if self.opening.fails:
-                raise opening_error(self.opening, plan.name, left, facts)
+            if facts.damaged is not None and self.opening in UNREADABLE:
+                damage = outer.unreadable(f"in the loop {plan.name!r}, {facts.damaged}")
+                if self.opening.fails:
+                    raise damage
+                log.warning("Loop %r: %s", plan.name, damage)
+            elif self.opening.fails:
+                raise opening_error(self.opening, plan.name, left, facts, is_task=self.attempt.has_identity)
             kept: dict[str, Any] = {"kind": level.kind, "fp": level.fp}
             if not self.opening.keeps_position:
                 plan.source.recall(position, None)
@@ -65,13 +74,18 @@ class Nested:
         place = f"{outer.ledger.place}/{plan.name}"
         if left is None and outer.ledger.inner_count >= MANY:
             self.check_room(len(level.model_dump_json()), SPARE, f"the loop {place!r}")
-        self.ledger: Ledger = Ledger(place, plan.source, level)
+        take_up_age(level, plan.source)
+        self.ledger: Ledger = Ledger(place, plan.source, level, now=plan.now)
         self.ledger.growth.check_room = self.check_room
         outer.ledger.enter(plan.name, self.ledger)
 
     def check_room(self, more: int, left: int, what: str) -> None:
         """As `Session.check_room`: it is the same record."""
         self._outer.check_room(more, left, what)
+
+    def unreadable(self, why: str) -> UnreadableRecordError:
+        """As `Session.unreadable`: it is the same record."""
+        return self._outer.unreadable(why)
 
     @property
     def stop_asked(self) -> bool:

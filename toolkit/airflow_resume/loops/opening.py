@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import Enum
-from typing import Literal
+from typing import Any, Literal
 
+from airflow_resume import values
 from airflow_resume.arguments import check_choice
-from airflow_resume.attempt import Attempt, Cleared
+from airflow_resume.attempt import Attempt, Cleared, how_to_start_over
 from airflow_resume.errors import LoopError, SourceChangedError, StalledError, TokenExpiredError
 from airflow_resume.loops.record import Level, LoopRecord
-from airflow_resume.loops.source import OnExpired
+from airflow_resume.loops.source import OnExpired, Source
 
 OnClear = Literal["restart", "resume"]
 OnChange = Literal["restart", "fail", "resume"]
 OnUnreadable = Literal["fail", "restart"]
+
+
+MAX_REASON = 200
+"""Characters of what a source says about a damaged position."""
 
 
 class Opening(str, Enum):
@@ -44,6 +49,9 @@ class Opening(str, Enum):
     def fails(self) -> bool:
         """Whether nothing is touched and an error is raised."""
         return self.name.startswith("FAIL")
+
+
+UNREADABLE = {Opening.FAIL_UNREADABLE, Opening.RESTART_UNREADABLE}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,9 +82,10 @@ class Left:
         cleared: whether the task was cleared since.
         same_kind: whether the source is of the same kind.
         changes: what else about the source is not as it was.
-        age: of the saved position.
+        age: of the saved position, since what it needs was received; nothing where that does not get too old.
         stalls: how many attempts in a row died at it.
         done: nothing is left to do.
+        damaged: why its position or state cannot have been saved by any attempt.
     """
 
     cleared: Cleared = Cleared.NO
@@ -85,6 +94,7 @@ class Left:
     age: timedelta = timedelta(0)
     stalls: int = 0
     done: bool = False
+    damaged: str | None = None
 
 
 def decide_opening(left: Left | Literal["nothing", "unreadable"], policy: OpeningPolicy) -> Opening:
@@ -92,12 +102,18 @@ def decide_opening(left: Left | Literal["nothing", "unreadable"], policy: Openin
     if left == "nothing":
         return Opening.START
     if left == "unreadable":
-        return Opening.RESTART_UNREADABLE if policy.on_unreadable == "restart" else Opening.FAIL_UNREADABLE
+        return _decide_unreadable(policy)
     if policy.on_clear == "restart" and left.cleared is Cleared.YES:
         return Opening.RESTART_CLEARED
+    if left.damaged is not None:
+        return _decide_unreadable(policy)
     if left.changes or not left.same_kind:
         return _decide_changed(left, policy)
     return _decide_unchanged(left, policy)
+
+
+def _decide_unreadable(policy: OpeningPolicy) -> Opening:
+    return Opening.RESTART_UNREADABLE if policy.on_unreadable == "restart" else Opening.FAIL_UNREADABLE
 
 
 def _decide_changed(left: Left, policy: OpeningPolicy) -> Opening:
@@ -149,28 +165,57 @@ def stalls_of(record: LoopRecord, attempt: Attempt) -> int:
 
 
 def facts_of(
-    record: LoopRecord, *, attempt: Attempt, definition: Definition, changes: Sequence[str], now: datetime
+    record: LoopRecord, source: Source[Any], *, attempt: Attempt, definition: Definition, now: datetime
 ) -> Left:
     """The facts about the outermost loop."""
-    level = inner_facts_of(record, definition=definition, changes=changes)
-    return Left(
-        cleared=cleared_of(record, attempt),
-        same_kind=level.same_kind,
-        changes=level.changes,
-        age=now - record.ts,
-        stalls=stalls_of(record, attempt),
-        done=level.done,
-    )
+    level = inner_facts_of(record, source, definition=definition, now=now)
+    return replace(level, cleared=cleared_of(record, attempt), stalls=stalls_of(record, attempt))
 
 
-def inner_facts_of(level: Level, *, definition: Definition, changes: Sequence[str]) -> Left:
-    """The facts about a loop inside another, which was neither cleared nor opened by itself."""
+def _changes(level: Level, source: Source[Any]) -> Sequence[str]:
+    source.recall(level.pos, level.seen)
+    return source.changes(level.pos)
+
+
+def inner_facts_of(level: Level, source: Source[Any], *, definition: Definition, now: datetime) -> Left:
+    """The facts about a loop inside another, which was neither cleared nor opened by itself.
+
+    Args:
+        level: as it stands in the record.
+        source: is asked about its position, if that is one of its kind and not damaged.
+        definition: of the source now.
+        now: the time.
+    """
     same_kind = definition.kind == level.kind
+    damaged = _damage(level, source if same_kind else None)
+    if not same_kind or damaged is not None:
+        return Left(
+            same_kind=same_kind,
+            changes=[*([] if same_kind else ["source"]), *definition.changes(level)],
+            done=level.done,
+            damaged=damaged,
+        )
+    received = level.pos_at if source.expires(level.pos) else None
     return Left(
-        same_kind=same_kind,
-        changes=[*([] if same_kind else ["source"]), *definition.changes(level), *changes],
+        changes=[*definition.changes(level), *_changes(level, source)],
+        # The clock may have been put back since.
+        age=timedelta(0) if received is None else max(now - received, timedelta(0)),
         done=level.done,
     )
+
+
+def _damage(level: Level, source: Source[Any] | None) -> str | None:
+    """Why the position, of which the source is to say it, or the state cannot have been saved."""
+    what = "pos"
+    try:
+        if source is not None:
+            source.check(level.pos)
+        what = "state"
+        for value in level.state.values():
+            values.decode(value)
+    except Exception as error:  # noqa: BLE001  a source of one's own may say it by any, and so may a decoder
+        return f"its {what} was changed by hand or damaged ({type(error).__name__}: {str(error)[:MAX_REASON]})"
+    return None
 
 
 # --- what is raised -------------------------------------------------------------------------------------------
@@ -178,13 +223,15 @@ def inner_facts_of(level: Level, *, definition: Definition, changes: Sequence[st
 _UNTOUCHED = "Nothing was touched."
 
 
-def opening_error(opening: Opening, place: str, level: Level, left: Left) -> LoopError:
-    """What a decision to fail is raised as."""
+def opening_error(opening: Opening, place: str, level: Level, left: Left, *, is_task: bool) -> LoopError:
+    """What a decision to fail is raised as; `is_task`: a person can clear it."""
+    start_over = how_to_start_over(is_task=is_task)
     stands = f"The loop {place!r} stands at {level.pos!r}"
     if opening is Opening.FAIL_EXPIRED:
         return TokenExpiredError(
-            f"{stands}, a position saved {left.age} ago, and the source keeps none for so long. {_UNTOUCHED}",
-            "Clear the task to start over (on_expired='restart' does that by itself).",
+            f"{stands}, a position that was received {left.age} ago, and the source keeps none for so long."
+            f" {_UNTOUCHED}",
+            f"To start over, {start_over} (on_expired='restart' does that by itself).",
         )
     if opening is Opening.FAIL_STALLED:
         return StalledError(
@@ -195,5 +242,5 @@ def opening_error(opening: Opening, place: str, level: Level, left: Left) -> Loo
         )
     return SourceChangedError(
         f"{stands}, and since that was saved there changed: {', '.join(left.changes)}. {_UNTOUCHED}",
-        "Put it back, or clear the task to start over (on_change='restart' does that by itself).",
+        f"Put it back, or {start_over} to start over (on_change='restart' does that by itself).",
     )

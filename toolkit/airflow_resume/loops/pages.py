@@ -14,9 +14,10 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Itera
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, cast
 
+from airflow_resume.arguments import check_whole
 from airflow_resume.errors import WrongAnswerError
 from airflow_resume.loops.order import is_unordered
-from airflow_resume.loops.source import Source, members
+from airflow_resume.loops.source import Source, check_place, members
 from airflow_resume.loops.steps import sent
 from airflow_resume.loops.tables import is_table
 from airflow_resume.natives import native
@@ -75,11 +76,19 @@ class PagedSource(Source[Page[T]]):
     """Whether rows that are deleted move the others to another place, so that the largest total is what must come."""
     _last: JsonValue = None
     """The position behind the page that came last."""
+    _counts = frozenset({"rows", "offset", "page"})
+    """Members of a position that are whole numbers."""
 
     def __init__(self, fetch: Callable[..., Any]) -> None:
         if not callable(fetch):
             raise TypeError(f"{type(self).__name__} needs a function to fetch with, not {type(fetch).__name__}")
         self._fetch = fetch
+
+    def check(self, position: JsonValue) -> None:
+        """What is counted in it is a whole number."""
+        place = check_place(position)
+        for name in self._counts & place.keys():
+            check_whole(name, place[name], least=None if name == "page" else 0)
 
     def total(self, position: JsonValue) -> int | None:  # noqa: ARG002
         """How many pages there are, once a page has said so."""

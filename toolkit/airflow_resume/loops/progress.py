@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta, timezone
 
 SECONDS_BETWEEN_LINES = 30.0
 _SECONDS_BEFORE_A_RATE = 1.0
@@ -27,7 +27,17 @@ class Count:
 
     def opened(self) -> str:
         """Where the loop goes on, such as `at page 183 of 400`."""
-        return f"at {self.noun} {self.n + 1:,}{self._of_total()}"
+        return f"{'after' if self._is_at_end else 'at'} {self.here()}"
+
+    def here(self) -> str:
+        """Which element is next, such as `page 183 of 400`; `400 of 400 pages` if the last that was known is done."""
+        if self._is_at_end:
+            return f"{self.n:,}{self._of_total()} {self._nouns}"
+        return f"{self.noun} {self.n + 1:,}{self._of_total()}"
+
+    @property
+    def _is_at_end(self) -> bool:
+        return self.total is not None and 0 < self.total <= self.n
 
     def details(self) -> str:
         """Rows and skipped elements."""
@@ -37,7 +47,15 @@ class Count:
     def done(self) -> str:
         """How many are done, such as `183 of 400 pages (46 %)`."""
         share = f" ({self.n / self.total:.0%})" if self.total else ""
-        return f"{self.n:,}{self._of_total()} {self.noun}{'' if (self.total or self.n) == 1 else 's'}{share}"
+        return f"{self.n:,}{self._of_total()} {self._nouns}{share}"
+
+    def finished(self) -> str:
+        """What there was, such as `400 pages`."""
+        return f"{self.n:,} {self.noun}{'' if self.n == 1 else 's'}"
+
+    @property
+    def _nouns(self) -> str:
+        return self.noun if (self.total or self.n) == 1 else f"{self.noun}s"
 
     def _of_total(self) -> str:
         return "" if self.total is None else f" of {self.total:,}"
@@ -77,6 +95,47 @@ class Pace:
         speed = "" if rate is None else f", {_of_three_digits(rate)} {count.noun}s/s"
         until = "" if left is None else f", about {left} left"
         return f"{count.done()}{speed}{until}, {count.details()}"
+
+
+def in_words(
+    count: Count,
+    *,
+    done: bool,
+    try_number: int,
+    rate: float | None = None,
+    eta: datetime | None = None,
+    now: datetime,
+    inside: str = "",
+) -> str:
+    """One line for the record, such as `page 183 of 400, 1.9/s, done about 14:05 UTC, try 2`.
+
+    Numbers only: a position may hold what is not for everybody.
+
+    Args:
+        count: how far it is.
+        done: nothing is left.
+        try_number: of the attempt that has opened the loop.
+        rate: elements a second.
+        eta: when it will be done.
+        now: an `eta` of another day is told with its date.
+        inside: where the loops inside the element are.
+    """
+    rows = None if count.rows is None else f"{count.rows:,} rows"
+    skipped = f"{count.skipped:,} skipped" if count.skipped else None
+    if done:
+        parts = ["done", count.finished(), rows, skipped]
+    else:
+        speed = None if rate is None else f"{_of_three_digits(rate)}/s"
+        until = None if eta is None else f"done about {clock_time(eta, now)}"
+        parts = [f"{count.here()}{inside}", speed, until, rows, skipped, f"try {try_number}"]
+    return ", ".join(part for part in parts if part is not None)
+
+
+def clock_time(moment: datetime, now: datetime) -> str:
+    """A time in UTC to the minute, with its date if that is not today's."""
+    moment = moment.astimezone(timezone.utc)
+    is_today = moment.date() == now.astimezone(timezone.utc).date()
+    return f"{moment:%H:%M} UTC" if is_today else f"{moment:%Y-%m-%d %H:%M} UTC"
 
 
 def _of_three_digits(rate: float) -> str:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, JsonValue, model_validator
 
 from airflow_resume import values
 from airflow_resume.attempt import Epoch
 from airflow_resume.record import Record
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from typing_extensions import Self
 
 KEY_PREFIX = "resume.loop"
@@ -60,9 +61,15 @@ class Ahead(BaseModel):
     model_config = ConfigDict(defer_build=True, frozen=True, extra="allow")
 
     by: JsonValue = None
-    runs: list[int] = Field(default_factory=list)
+    runs: list[Annotated[int, Field(ge=0)]] = Field(default_factory=list)
     far: JsonValue = None
     ids: str = ""
+
+    @model_validator(mode="after")
+    def _make_sense(self) -> Self:
+        if len(self.runs) % 2 or len(self.ids) % ID_DIGITS:
+            raise ValueError("what is done ahead comes in pairs of lengths, or in ids")
+        return self
 
     @property
     def done(self) -> int:
@@ -77,6 +84,7 @@ class Level(BaseModel):
         kind: of the source.
         fp: a short fingerprint of every field that positions depend on.
         pos: what to do next.
+        pos_at: when what `pos` needs was received, where it gets too old.
         ahead: what is done beyond `pos`.
         done: the source was exhausted.
         n: elements done, in all attempts. `total`: of how many, where known.
@@ -92,12 +100,13 @@ class Level(BaseModel):
     kind: str
     fp: dict[str, str] = Field(default_factory=dict)
     pos: JsonValue = None
+    pos_at: AwareDatetime | None = None
     ahead: Ahead | None = None
     done: bool = False
-    n: int = 0
+    n: int = Field(default=0, ge=0)
     total: int | None = None
     state: dict[str, JsonValue] = Field(default_factory=dict)
-    skipped: int = 0
+    skipped: int = Field(default=0, ge=0)
     skips: list[SkippedElement] | None = None
     seen: JsonValue = None
     short: str | None = None
@@ -111,6 +120,14 @@ class Level(BaseModel):
             if (shorter := level.with_fewer_skips()) is not None:
                 return self.model_copy(update={"inner": {**(self.inner or {}), name: shorter}})
         return None
+
+    def with_ages(self, written: datetime) -> Self:
+        """With the time at which the record was written, where it has none: records once had no other.
+
+        In this record alone; the next one is written later, and must not make anything younger.
+        """
+        inner = {name: level.with_ages(written) for name, level in (self.inner or {}).items()}
+        return self.model_copy(update={"pos_at": self.pos_at or written, "inner": inner or None})
 
     def where(self) -> str:
         """A fingerprint of where the loop stands, and the loops inside it."""
@@ -127,13 +144,23 @@ class LoopRecord(Record, Level):
         at: who opened it.
         t0, ts: when the loop was first opened, and when this was written.
         rate: elements a second in this attempt; `eta`: when the loop will be done, at that rate.
+        told: how far it has come, in words; it is stored as the summary.
     """
 
+    FIRST: ClassVar[tuple[str, ...]] = ("done", "n", "total", "rate", "eta", "skipped", "skips")
+
+    BY_ITSELF: ClassVar[str] = " (on_unreadable='restart' does that by itself)"
+
     at: Opened
-    t0: datetime
-    ts: datetime
+    t0: AwareDatetime
+    ts: AwareDatetime
     rate: float | None = None
-    eta: datetime | None = None
+    eta: AwareDatetime | None = None
+    told: str | None = Field(default=None, exclude=True)
+
+    def summary(self) -> str | None:
+        """As who wrote it saw it: only the source knows what an element is called, and how many rows it has."""
+        return self.told
 
     def with_less_history(self) -> LoopRecord | None:
         """With fewer skips named; the count counts them all."""

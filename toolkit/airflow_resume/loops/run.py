@@ -646,10 +646,7 @@ class LoopRun(Generic[T]):
         return Element(id=values.fingerprint([*self.hold.path, named(before)], length=32), number=self.ledger.count)
 
     def _count(self) -> Count:
-        ledger = self.ledger
-        return Count(
-            noun=self.plan.source.noun, n=ledger.count, total=ledger.total, rows=ledger.rows, skipped=ledger.skipped
-        )
+        return self.ledger.counted()
 
     def _opened(self, hold: Session | Nested) -> str:
         """What the decision was, and where that is."""

@@ -22,11 +22,12 @@ from airflow_resume.killed import Ending, ending_of_kill, learn_about_kill, told
 from airflow_resume.last_message import before_last_message, end_what_is_abandoned
 from airflow_resume.loops.keeper import Keeper
 from airflow_resume.loops.ledger import Ledger
-from airflow_resume.loops.opening import Left, Opening, decide_opening, facts_of, opening_error, stalls_of
+from airflow_resume.loops.opening import UNREADABLE, Left, Opening, decide_opening, facts_of, opening_error, stalls_of
 from airflow_resume.loops.plan import Plan
-from airflow_resume.loops.progress import Pace
+from airflow_resume.loops.progress import Pace, in_words
 from airflow_resume.loops.record import Level, LoopRecord, Opened
 from airflow_resume.loops.room import check_room
+from airflow_resume.loops.source import Source
 from airflow_resume.record import Slot
 from airflow_resume.reschedule import reschedule
 from airflow_resume.store import StateStore, channel_of, open_task_store
@@ -76,17 +77,22 @@ class Session:
         """What about the source is not as an earlier attempt had it."""
         if isinstance(left, Left):
             self.changes = left.changes
-            if self.opening.fails and isinstance(found, LoopRecord):
-                raise opening_error(self.opening, plan.name, found, left)
+            if left.damaged is not None and self.opening in UNREADABLE:
+                found = self._slot.unreadable(left.damaged)
+            elif self.opening.fails and isinstance(found, LoopRecord):
+                raise opening_error(self.opening, plan.name, found, left, is_task=self.attempt.has_identity)
         if isinstance(found, _UNREADABLE):
             if self.opening.fails:
                 raise found
             log.warning("Loop %r: %s", plan.name, found)
             found = None
         self._record = _claimed(found, self.opening, plan, self.attempt)
+        take_up_age(self._record, plan.source)
+        self.ledger = Ledger(plan.key, plan.source, self._record, now=plan.now)
+        update = {"pos_at": self.ledger.received(), "told": self._told(self._record)}
+        self._record = self._record.model_copy(update=update)
         with self.attempt.using(plan.key):
             self._claim()
-        self.ledger = Ledger(plan.key, plan.source, self._record)
         self.ledger.growth.check_room = self.check_room
         self.path: list[JsonValue] = [*self.attempt.scope.identity(), plan.key]
         """What makes the loop unlike any other."""
@@ -126,6 +132,10 @@ class Session:
             ValueTooLargeError: it may not.
         """
         check_room(self._acked(), more, left, what)
+
+    def unreadable(self, why: str) -> UnreadableRecordError:
+        """The error for a record that is there and means nothing."""
+        return self._slot.unreadable(why)
 
     def finished(self, now: float) -> bool:  # noqa: ARG002
         """The source is exhausted; whether to flush: this write is the one that counts."""
@@ -207,9 +217,10 @@ class Session:
 
     def _read(self) -> LoopRecord | Unreadable | None:
         try:
-            return self._slot.read()
+            record = self._slot.read()
         except _UNREADABLE as error:
             return error
+        return None if record is None else record.with_ages(record.ts)
 
     def _acked(self) -> LoopRecord:
         """The record of all that is acked."""
@@ -221,7 +232,19 @@ class Session:
             "rate": self._pace.rate(ledger.count, seconds),
             "eta": None if left is None else (now + left).replace(microsecond=0),
         }
-        return self._record.model_copy(update=update)
+        record = self._record.model_copy(update=update)
+        return record.model_copy(update={"told": self._told(record)})
+
+    def _told(self, record: LoopRecord) -> str:
+        return in_words(
+            self.ledger.counted(),
+            done=record.done,
+            try_number=record.at.try_number,
+            rate=record.rate,
+            eta=record.eta,
+            now=record.ts,
+            inside=self.ledger.inside(),
+        )
 
 
 def _left(
@@ -232,8 +255,7 @@ def _left(
         return "nothing"
     if isinstance(found, _UNREADABLE):
         return "unreadable"
-    changes = changes_since(found, plan)
-    return facts_of(found, attempt=attempt, definition=plan.definition, changes=changes, now=plan.now())
+    return facts_of(found, plan.source, attempt=attempt, definition=plan.definition, now=plan.now())
 
 
 def _claimed(found: LoopRecord | None, opening: Opening, plan: Plan[Any], attempt: Attempt) -> LoopRecord:
@@ -264,18 +286,17 @@ def _claimed(found: LoopRecord | None, opening: Opening, plan: Plan[Any], attemp
     )
 
 
-def changes_since(level: Level, plan: Plan[Any]) -> Sequence[str]:
-    """What about the source is not as it was when the level was written."""
-    if level.kind != plan.source.kind:
-        return ()
-    plan.source.recall(level.pos, level.seen)
-    return plan.source.changes(level.pos)
+def take_up_age(level: Level, source: Source[Any]) -> None:
+    """Tell the source when what its position needs was received."""
+    if level.pos_at is not None and source.expires(level.pos):
+        source.take_up(level.pos, level.pos_at)
 
 
 def started_over(position: object) -> dict[str, Any]:
     """The fields of a level at which nothing is done."""
     return {
         "pos": position,
+        "pos_at": None,
         "ahead": None,
         "done": False,
         "n": 0,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 from airflow_resume.arguments import check_duration
 from airflow_resume.attempt import utc_now
-from airflow_resume.loops.source import Source, members
+from airflow_resume.loops.source import Source, check_place, members
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -87,6 +87,12 @@ class TimeSlices(Source[TimeSlice]):
     def numbering(self) -> JsonValue:
         """Slices of a length are counted from the start."""
         return self._step.total_seconds()
+
+    def check(self, position: JsonValue) -> None:
+        """It has the start of the next slice, and the end."""
+        place = check_place(position)
+        for name in ("next", "end") if place else ():
+            _utc(name, datetime.fromisoformat(place[name]))
 
     def total(self, position: JsonValue) -> int | None:
         """The number of slices up to the end that is kept."""

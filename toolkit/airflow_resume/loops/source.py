@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from airflow_resume.loops.chunks import Chunk
@@ -35,7 +35,7 @@ class Source(ABC, Generic[T_co]):
     on_expired: OnExpired = "fail"
     """What the loop does when `elements` raises `TokenExpiredError`: start over once, or fail."""
     max_age: timedelta | None = None
-    """How long a saved position is good for, where that is known."""
+    """How long a position is good for after its page was received, where that is known."""
 
     def __repr__(self) -> str:
         """The same in every process, as it may stand in a Dag, and without the elements, which may be private."""
@@ -99,6 +99,24 @@ class Source(ABC, Generic[T_co]):
         """
         return None
 
+    def check(self, position: JsonValue) -> None:
+        """Refuse a position that no attempt can have saved, by any error; touches nothing outside.
+
+        Such a record was edited by hand or damaged, and follows the loop's `on_unreadable`. Whether a good position
+        still means the same is what `changes` says.
+        """
+
+    def expires(self, position: JsonValue) -> bool:
+        """Whether the position needs something that gets too old."""
+        return self.max_age is not None and position is not None
+
+    def received(self, position: JsonValue) -> datetime | None:  # noqa: ARG002
+        """When that was received in this attempt; None (default): when the loop first had the position."""
+        return None
+
+    def take_up(self, position: JsonValue, received: datetime) -> None:
+        """An earlier attempt received it then. A source that looks at the age before it uses a position must know."""
+
     def chunks(self, position: JsonValue) -> Iterator[Chunk[T_co]] | None:  # noqa: ARG002
         """The same as `elements`, where positions can be told by counting: a plain `for` is much faster then.
 
@@ -151,6 +169,17 @@ def _says(source: Source[Any], names: tuple[str, ...], other: str) -> bool:
 async def _in_turn(chunks: Iterator[Chunk[T]]) -> AsyncIterator[Chunk[T]]:
     for chunk in chunks:
         yield chunk
+
+
+def check_place(position: JsonValue) -> dict[str, Any]:
+    """The members of a position that must be an object, or None.
+
+    Raises:
+        TypeError: it is something else.
+    """
+    if position is not None and not isinstance(position, dict):
+        raise TypeError(f"a position is an object here, and not a {type(position).__name__}")
+    return members(position)
 
 
 def members(position: JsonValue) -> dict[str, Any]:

@@ -90,6 +90,10 @@ class Stateful(Source[T_co]):
         except TypeError:
             return None
 
+    def check(self, position: JsonValue) -> None:
+        """It can be decoded. What it means, only the user's own code knows."""
+        values.decode(position)
+
     def elements(self, position: JsonValue) -> Iterator[tuple[T_co, JsonValue]]:
         """The elements, each with the state after it."""
         if not isinstance(self._stateful, Iterable):
@@ -146,6 +150,10 @@ class ResumeFunction(Source[T_co]):
         _refuse_without_position(function)
         self._function = function
         self._name = getattr(function, "__name__", type(function).__name__)
+
+    def check(self, position: JsonValue) -> None:
+        """It can be decoded. What it means, only the user's own code knows."""
+        values.decode(position)
 
     def elements(self, position: JsonValue) -> Iterator[tuple[T_co, JsonValue]]:
         """The elements, each with the position after it."""

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import reprlib
+import time
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
 from airflow_resume import values
 from airflow_resume.arguments import check_choice, check_duration, check_whole
+from airflow_resume.attempt import how_to_start_over, utc_now
 from airflow_resume.errors import EndlessPagesError, RepeatedTokenError, TokenExpiredError, WrongAnswerError
+from airflow_resume.loops.age import Received
 from airflow_resume.loops.pages import Ask, Found, Page, PagedSource, Walk, as_page
 from airflow_resume.loops.source import OnExpired, members
 from airflow_resume.natives import native
@@ -43,12 +46,14 @@ class CursorToken(PagedSource[T]):
         expired: how to know that a fetch failed because its token is too old: an exception class, several, or a
             function of the exception. Without it such a failure is like any other. The first page has no token, so its
             failures never count.
-        max_age: how long a token is good for, where the API says.
+        max_age: how long a token is good for after it was received, where the API says. It is looked at when the loop
+            is opened and before every fetch, so that a token which is too old is not sent at all.
         on_expired: `"restart"` (default) starts the loop over, once; `"fail"` fails the task.
         max_empty: how many pages without an item may follow each other; 1,000 by default. No page is skipped for it.
+        now, monotonic: the clocks, for `max_age`.
 
     Raises:
-        TokenExpiredError: see `expired`; the failure of the fetch is its cause.
+        TokenExpiredError: see `expired`, the failure of the fetch is its cause; and see `max_age`.
         RepeatedTokenError: tokens come round, after however many others.
         EndlessPagesError: more than `max_empty` pages had no item.
         WrongAnswerError: fetch returned no `Page`.
@@ -65,6 +70,8 @@ class CursorToken(PagedSource[T]):
         max_age: timedelta | None = None,
         on_expired: OnExpired = "restart",
         max_empty: int = 1000,
+        now: Callable[[], datetime] = utc_now,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         super().__init__(fetch)
         self._is_expired = _test_of(expired)
@@ -76,6 +83,19 @@ class CursorToken(PagedSource[T]):
         self.on_expired = on_expired
         self._max_empty = max_empty
         self._first_page, self._pages_done = False, 0
+        self._received = Received(now, monotonic)
+
+    def expires(self, position: JsonValue) -> bool:
+        """Whether there is a token in it, and tokens expire."""
+        return self.max_age is not None and members(position).get("token") is not None
+
+    def received(self, position: JsonValue) -> datetime | None:
+        """When its token was received."""
+        return self._received.when(values.decode(members(position).get("token")))
+
+    def take_up(self, position: JsonValue, received: datetime) -> None:
+        """An earlier attempt received its token then."""
+        self._received.take_up(values.decode(members(position).get("token")), received)
 
     def _walk(self, position: JsonValue) -> Walk[T]:
         place = members(position)
@@ -83,6 +103,7 @@ class CursorToken(PagedSource[T]):
         self._first_page, self._pages_done = place == {}, 0
         cycle = _Cycle(token)
         while not place.get("end"):
+            self._refuse_too_old(token)
             try:
                 answer = yield Ask((token,))
             except Exception as error:
@@ -99,6 +120,8 @@ class CursorToken(PagedSource[T]):
             if "token" in place:
                 cycle.refuse(page.next, token)
                 self._refuse_endless(empty)
+                if self.max_age is not None:
+                    self._received.note(page.next)
             yield Found(page, place)
             token = page.next
 
@@ -107,6 +130,14 @@ class CursorToken(PagedSource[T]):
         if self._pages is None or not self._first_page or self._pages_done >= self._pages:
             return None
         return f"{self._pages_done:,} of {self._pages:,} pages"
+
+    def _refuse_too_old(self, token: JsonValue) -> None:
+        if self.max_age is not None and token is not None and self._received.age(token) > self.max_age:
+            raise TokenExpiredError(
+                f"The token {reprlib.repr(token)} of the next page was received {self._received.age(token)} ago, and"
+                f" max_age={self.max_age}.",
+                _remedy(),
+            )
 
     def _refuse_endless(self, empty: int) -> None:
         if empty > self._max_empty:
@@ -190,5 +221,12 @@ def _test_of(expired: Any) -> Callable[[Exception], bool]:
 def _expired_error(token: JsonValue, error: Exception) -> TokenExpiredError:
     return TokenExpiredError(
         f"The API no longer takes the token {reprlib.repr(token)} of the next page ({error!r}).",
-        "Clear the task to start over; CursorToken(fetch, on_expired='restart') does that by itself.",
+        _remedy(),
+    )
+
+
+def _remedy() -> str:
+    return (
+        f"To start over, {how_to_start_over()}; CursorToken(fetch, on_expired='restart') does that by itself, once. If"
+        f" it expires again, ask for smaller pages, or do less between two of them."
     )

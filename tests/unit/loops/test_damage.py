@@ -1,0 +1,204 @@
+"""A record that no attempt can have saved follows `on_unreadable`, and the error names its key and its place."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+import pytest
+
+from airflow_resume import checkpoint
+from airflow_resume.errors import UnreadableRecordError
+from airflow_resume.loops import Batches, Checkpoint, CursorToken, Files, Keyset, Offset, Page, PageNumber, TimeSlices
+from airflow_resume.store import MemoryStore
+from airflow_resume.testing import task_context
+
+KEY = "resume.loop.l"
+START = datetime(2026, 1, 1, tzinfo=timezone.utc)
+
+
+class Reader:
+    """Saves its own state."""
+
+    done = 0
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"done": self.done}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.done = state["done"]
+
+    def __iter__(self) -> Iterator[int]:
+        while self.done < 6:
+            self.done += 1
+            yield self.done
+
+
+def numbers(position: Any) -> Iterator[tuple[int, Any]]:
+    for number in range(position or 0, 6):
+        yield number, number + 1
+
+
+def keyset() -> Keyset[Any]:
+    return Keyset(lambda after, limit: [{"id": n} for n in range((after or 0) + 1, 7)][:limit], key="id", limit=2)
+
+
+def tokens() -> CursorToken[int]:
+    return CursorToken(lambda token: Page([token or 0, 0], (token or 0) + 1 if (token or 0) < 5 else None))
+
+
+SOURCES: dict[str, tuple[Callable[[], Any], bool, list[Any]]] = {
+    "list": (lambda: list(range(6)), False, ["abc", -1, 1.5, True, {}, [1]]),
+    "lists": (lambda: Batches(range(6), size=2), False, ["abc", -2]),
+    "iterable": (lambda: iter(range(6)), False, ["abc", -1]),
+    "tokens": (tokens, False, ["abc", 3, [], {"token": 1, "rows": "x"}, {"token": 1, "rows": -1}]),
+    "tokens, each": (
+        tokens,
+        True,
+        [
+            "abc",
+            {"page": "abc", "index": 0},
+            {"page": {"token": 1, "rows": 2}, "index": -1, "of": 2},
+            {"page": {"token": 1, "rows": 2}, "index": "1", "of": 2},
+            {"page": {"token": 1, "rows": 2}, "index": 1},
+            {"page": {"token": 1, "rows": 2}, "index": 3, "of": 2},
+        ],
+    ),
+    "numbers": (
+        lambda: PageNumber(lambda n: [n] if n < 6 else []),
+        False,
+        ["abc", {"page": "2", "rows": 1}, {"page": 2.5, "rows": 1}, {"page": None, "rows": 1}],
+    ),
+    "offset": (
+        lambda: Offset(lambda offset, limit: list(range(6))[offset : offset + limit], limit=2),
+        False,
+        [7, {"offset": -2}, {"offset": "2"}],
+    ),
+    "keyset": (keyset, False, ["abc", {"after": {"~datetime": "zz"}, "rows": 1}, {"after": 1, "rows": None}]),
+    "files": (
+        lambda: Files("abcdef"[n] for n in range(6)),
+        False,
+        ["abc", {"count": -1}, {"count": "2"}, {"count": 2}, {"count": 2, "last": 3, "hash": "x"}],
+    ),
+    "slices": (
+        lambda: TimeSlices(START, START + timedelta(hours=6), timedelta(hours=1)),
+        False,
+        [
+            "abc",
+            {"next": "zz", "end": "2026-01-01T06:00:00+00:00"},
+            {"next": "2026-01-01T02:00:00+00:00"},
+            {"next": "2026-01-01T02:00:00", "end": "2026-01-01T06:00:00"},
+            {"next": 7, "end": 8},
+        ],
+    ),
+    "state": (Reader, False, [{"~datetime": "zz"}]),
+    "function": (lambda: numbers, False, [{"~decimal": "zz"}]),
+}
+
+CASES = [
+    pytest.param(name, position, id=f"{name}-{number}")
+    for name, (*_, positions) in SOURCES.items()
+    for number, position in enumerate(positions)
+]
+
+
+def loop_of(name: str, store: MemoryStore, **options: Any) -> Checkpoint[Any]:
+    make, each, _ = SOURCES[name]
+    return checkpoint(make(), name="l", each=each, store=store, **options)
+
+
+def left_by(name: str) -> MemoryStore:
+    """What an attempt leaves that dies in its third element."""
+    store = MemoryStore()
+    with suppress(ZeroDivisionError):
+        for number, _ in enumerate(loop_of(name, store, durability="sync")):
+            _ = 1 // (2 - number)
+    return store
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_a_position_that_was_saved_is_none(name: str) -> None:
+    whole = len(list(loop_of(name, MemoryStore())))
+    assert len(list(loop_of(name, left_by(name)))) == whole - 2
+
+
+@pytest.mark.parametrize(("name", "position"), CASES)
+def test_a_damaged_position(name: str, position: Any) -> None:
+    store = left_by(name)
+    store.values[KEY]["pos"] = position  # type: ignore[call-overload,index]
+    before = copy.deepcopy(store.values)
+    with pytest.raises(UnreadableRecordError, match=rf"'{KEY}' cannot be read: its pos was changed by hand"):
+        next(iter(loop_of(name, store)))
+    assert store.values == before
+    whole = len(list(loop_of(name, MemoryStore())))
+    assert len(list(loop_of(name, store, on_unreadable="restart"))) == whole
+
+
+FIELDS: dict[str, Any] = {
+    "n": -5,
+    "skipped": -1,
+    "ahead": {"by": 1, "runs": [1], "far": 3},
+    "state": {"a": {"~datetime": "zz"}},
+    "t0": "2026-01-01T00:00:00",
+    "ts": "yesterday",
+    "pos_at": "2026-01-01T00:00:00",
+    "inner": {"in": {"kind": 7}},
+}
+
+
+@pytest.mark.parametrize("field", FIELDS)
+def test_a_damaged_field(field: str) -> None:
+    store = left_by("list")
+    store.values[KEY][field] = FIELDS[field]  # type: ignore[call-overload,index]
+    with pytest.raises(UnreadableRecordError, match=rf"'{KEY}' cannot be read: it.* {field}|its {field}|\({field}"):
+        next(iter(loop_of("list", store)))
+    assert list(loop_of("list", store, on_unreadable="restart")) == list(range(6))
+
+
+@pytest.mark.parametrize("damage", [{"pos": "abc"}, {"state": {"a": {"~uuid": "zz"}}}])
+def test_a_damaged_loop_inside_another(damage: dict[str, Any]) -> None:
+    store, seen = MemoryStore(), []
+
+    def run(deadly: int | None = None, **options: Any) -> None:
+        outer = checkpoint(["a"], name="l", store=store, durability="sync")
+        with outer:
+            for _ in outer:
+                for number in checkpoint(range(4), name="in", within=outer, **options):
+                    if number == deadly:
+                        raise ZeroDivisionError
+                    seen.append(number)
+
+    with suppress(ZeroDivisionError):
+        run(2)
+    record: Any = store.values[KEY]
+    record["inner"]["in"].update(damage)
+    with pytest.raises(UnreadableRecordError, match=rf"'{KEY}' cannot be read: in the loop 'in', its"):
+        run()
+    run(on_unreadable="restart")
+    assert seen == [0, 1, 0, 1, 2, 3]
+
+
+def test_a_cleared_task_starts_over_whatever_the_position_is() -> None:
+    first = task_context()
+    with first:
+        list(checkpoint(range(3), name="l"))
+    first.task_store.values[KEY]["pos"] = "abc"  # type: ignore[call-overload,index]
+    with first.clear():
+        assert list(checkpoint(range(3), name="l")) == [0, 1, 2]
+
+
+def test_what_to_do_is_said_in_a_task_and_outside() -> None:
+    store = left_by("list")
+    store.values[KEY]["pos"] = "abc"  # type: ignore[call-overload,index]
+    with pytest.raises(UnreadableRecordError) as caught:
+        next(iter(loop_of("list", store)))
+    assert str(caught.value).endswith("delete the key from the store (on_unreadable='restart' does that by itself).")
+    first = task_context()
+    with first:
+        next(iter(checkpoint(range(3), name="l")))
+    first.task_store.values[KEY]["pos"] = "abc"  # type: ignore[call-overload,index]
+    with first.retry(), pytest.raises(UnreadableRecordError, match="in Airflow's UI and clear the task"):
+        next(iter(checkpoint(range(3), name="l")))
