@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from itertools import chain
 from typing import Any, TypeVar
@@ -49,7 +51,90 @@ def measure(scale: Scale) -> Iterator[Result]:
         targets={flat: CHEAP},
         clock=time.process_time,
     )
+    yield from other_ways(scale)
     yield from beside_others(scale)
+
+
+def other_ways(scale: Scale) -> Iterator[Result]:
+    """`async for`, a body that keeps a sum in `state`, `map` and `amap`, beside what Python has for each."""
+    count, rounds = scale.size(50_000, quick=1_000), scale.rounds(5)
+    elements = range(count)
+    for row, subjects in {
+        "an element of `async for` over checkpoint": {
+            "checkpoint": lambda: asyncio.run(looped_on_a_loop(elements)),
+            "an asynchronous generator": lambda: asyncio.run(aexhaust(apassed(elements))),
+        },
+        "an element whose body counts in `state`": {
+            "checkpoint": lambda: summed(elements),
+            "a dict": lambda: counted(elements),
+        },
+        "an element of checkpoint.map(workers=8)": {
+            "checkpoint": lambda: exhaust(checkpoint(elements, name="e", store=MemoryStore()).map(abs, workers=8)),
+            "ThreadPoolExecutor.map": lambda: pooled(elements),
+        },
+        "an element of checkpoint.amap(workers=50)": {
+            "checkpoint": lambda: asyncio.run(amapped(elements)),
+            "a task an element and a semaphore": lambda: asyncio.run(tasked(elements)),
+        },
+    }.items():
+        yield from compare(row, subjects, per=count, unit="us", rounds=rounds, clock=time.process_time)
+
+
+async def looped_on_a_loop(source: Any) -> None:
+    await aexhaust(checkpoint(source, name="elements", store=MemoryStore()))
+
+
+async def aexhaust(iterable: AsyncIterable[object]) -> None:
+    async for _ in iterable:
+        pass
+
+
+async def apassed(elements: Iterable[T]) -> AsyncIterator[T]:
+    for element in elements:
+        yield element
+
+
+def summed(elements: Iterable[int]) -> None:
+    with checkpoint(elements, name="elements", store=MemoryStore()) as loop:
+        for _ in loop:
+            loop.state["n"] = loop.state.get("n", 0) + 1
+
+
+def counted(elements: Iterable[int]) -> None:
+    state: dict[str, int] = {}
+    for _ in passed(elements):
+        state["n"] = state.get("n", 0) + 1
+
+
+def pooled(elements: Iterable[int]) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        exhaust(pool.map(abs, elements))
+
+
+async def aabs(number: int) -> int:
+    return abs(number)
+
+
+async def amapped(elements: Iterable[int]) -> None:
+    async with checkpoint(elements, name="elements", store=MemoryStore()) as loop:
+        await aexhaust(loop.amap(aabs, workers=50))
+
+
+async def tasked(elements: Iterable[int]) -> None:
+    seats, tasks = asyncio.Semaphore(50), set[asyncio.Task[None]]()
+
+    async def one(element: int) -> None:
+        try:
+            await aabs(element)
+        finally:
+            seats.release()
+
+    for element in elements:
+        await seats.acquire()
+        task = asyncio.create_task(one(element))
+        tasks.add(task)
+        task.add_done_callback(tasks.discard)
+    await asyncio.gather(*tasks)
 
 
 def beside_others(scale: Scale) -> Iterator[Result]:
