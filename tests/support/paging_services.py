@@ -163,8 +163,15 @@ class GraphQL(Rows):
 class Google(Rows):
     """`nextPageToken`, which comes only when `fields` asks for it, and the second page is empty."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        self.expired = False
+
     def answer(self, call: Call) -> Reply:
         token = call.query.get("pageToken", "0")
+        if token != "0" and self.expired:  # noqa: S105
+            self.expired = False
+            return Reply({"error": {"code": 400, "message": "Invalid Value", "location": "pageToken"}}, 400)
         if token == "empty":  # noqa: S105
             return Reply({"nextPageToken": "2"})
         found = self.after(int(token))

@@ -424,33 +424,26 @@ def test_hits_that_come_and_go_shift_no_others(made: Any) -> None:
     assert world.body.done == again(PAGES)
 
 
-def test_a_point_in_time_that_is_gone_starts_the_loop_over(made: Any) -> None:
-    world = made(BY_NAME["point_in_time"])
+GONE = {
+    "point_in_time": lambda service: service.points.clear(),
+    "salesforce": lambda service: setattr(service, "forgotten", True),
+    "google": lambda service: setattr(service, "expired", True),
+}
 
-    def go() -> None:
-        world.service.points.clear()
+
+@pytest.mark.parametrize("snippet", GONE)
+def test_a_position_that_the_api_has_forgotten_starts_the_loop_over(snippet: str, made: Any) -> None:
+    world = made(BY_NAME[snippet])
+
+    def forget() -> None:
+        GONE[snippet](world.service)
         raise ZeroDivisionError
 
-    world.body.end = go
+    world.body.end = forget
     with pytest.raises(ZeroDivisionError):
         world.run(world.attempt)
     world.run(world.attempt.retry())
     assert world.body.done == [*PAGES[:KILLED_WITH], *PAGES]
-
-
-def test_a_locator_that_is_gone_starts_the_loop_over(made: Any) -> None:
-    world = made(BY_NAME["salesforce"])
-
-    def go() -> None:
-        world.service.forgotten = True
-        raise ZeroDivisionError
-
-    world.body.end = go
-    with pytest.raises(ZeroDivisionError):
-        world.run(world.attempt)
-    world.run(world.attempt.retry())
-    assert world.body.done == [*PAGES[:KILLED_WITH], *PAGES]
-    assert world.service.queries == 2
 
 
 def test_after_an_object_that_was_deleted_every_attempt_fails(made: Any) -> None:
