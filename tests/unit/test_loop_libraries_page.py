@@ -355,6 +355,16 @@ def test_an_example_has_eight_lines_at_most(snippet: str) -> None:
     assert len([line for line in lines if line and not line.startswith(("import", "from", "@"))]) <= 8
 
 
+def test_no_library_is_imported_when_the_dag_file_is_parsed() -> None:
+    at_the_top = {
+        line.split()[1].split(".")[0]
+        for snippet in SNIPPETS.values()
+        for line in snippet.splitlines()
+        if line.startswith(("import ", "from "))
+    }
+    assert at_the_top == {"airflow", "airflow_resume", "tenacity"}
+
+
 # --- what an API does to a loop -------------------------------------------------------------------------------------
 
 
@@ -500,6 +510,16 @@ def test_a_whole_url_is_no_endpoint_of_the_hook(made: Any) -> None:
     hook = HttpHook("GET", http_conn_id="orders_api")
     hook.run(f"{world.url}/orders")
     assert world.service.calls[-1].path == f"/{world.url}/orders"
+
+
+def test_an_api_that_is_busy_is_an_error_of_the_hook_with_its_status(made: Any) -> None:
+    from airflow.providers.http.hooks.http import HttpHook
+
+    world = made(BY_NAME["http_hook"])
+    world.service.answer = lambda _call: services.Reply({}, 429)
+    with pytest.raises(Exception, match=r"^429:") as raised:
+        HttpHook("GET", http_conn_id="orders_api").run("/orders")
+    assert type(raised.value).__name__ == "AirflowException"
 
 
 def test_a_query_without_rows_is_done(made: Any) -> None:
