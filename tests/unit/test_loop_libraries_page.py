@@ -23,7 +23,7 @@ from airflow.providers.common.sql.hooks.sql import DbApiHook
 from paging_services import Rows, served
 from requests.adapters import HTTPAdapter
 from source_tables import libpq
-from sql_places import schema_on_postgresql
+from sql_places import database_on_mysql, schema_on_postgresql
 
 from airflow_resume import checkpoint
 from airflow_resume.errors import RepeatedTokenError, SupersededError, UnsortedKeyError
@@ -339,6 +339,13 @@ def test_on_postgresql_after_a_kill(
     world = World(case, tmp_path, enter, monkeypatch)
     add_database(world, url, enter, monkeypatch)
     assert world.killed_once(durability="sync") == again(case.pages)
+
+
+def test_on_mariadb_after_a_kill(tmp_path: Path, enter: ExitStack, monkeypatch: pytest.MonkeyPatch) -> None:
+    url = enter.enter_context(database_on_mysql())
+    world = World(BY_NAME["sqlalchemy"], tmp_path, enter, monkeypatch)
+    add_database(world, url, enter, monkeypatch)
+    assert world.killed_once(durability="sync") == again(PAGES)
 
 
 # --- the page -------------------------------------------------------------------------------------------------------
