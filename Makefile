@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 .PHONY: help demo test unit contract crashes google boto3 airflow matrix facts-next jobs-next bench bench-quick bench-kills soak lint types check constraints clean
 
 help:  ## show what there is
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
 demo: $(VENV)/.ready  ## kill real Airflow tasks and watch them resume (KEEP=1 keeps its home)
 	@$(BIN)/python examples/demo.py

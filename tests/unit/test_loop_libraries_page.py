@@ -441,7 +441,7 @@ def test_hits_that_come_and_go_shift_no_others(made: Any) -> None:
     assert world.body.done == again(PAGES)
 
 
-GONE = {
+GONE: dict[str, Callable[[Any], None]] = {
     "point_in_time": lambda service: service.points.clear(),
     "salesforce": lambda service: setattr(service, "forgotten", True),
     "google": lambda service: setattr(service, "expired", True),
