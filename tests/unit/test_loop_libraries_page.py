@@ -584,6 +584,20 @@ def test_a_file_that_has_grown_is_read_from_its_start(made: Any) -> None:
     assert world.body.done == [*PAGES[:KILLED_WITH], *PAGES[:-1], [7, 8]]
 
 
+def test_a_file_that_was_written_anew_is_read_from_its_start(made: Any) -> None:
+    world = made(BY_NAME["row_groups"])
+
+    def rewrite() -> None:
+        pq.write_table(pa.table({"id": range(11, 20)}), world.names["FILE"], row_group_size=3)
+        raise ZeroDivisionError
+
+    world.body.end = rewrite
+    with pytest.raises(ZeroDivisionError):
+        world.run(world.attempt)
+    world.run(world.attempt.retry())
+    assert world.body.done == [*PAGES[:KILLED_WITH], [11, 12, 13], [14, 15, 16], [17, 18, 19]]
+
+
 def test_a_file_that_comes_after_those_that_are_done_is_read_too(made: Any) -> None:
     world = made(BY_NAME["dataset"])
 
