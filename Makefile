@@ -3,10 +3,10 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: help demo test unit contract crashes google airflow matrix facts-next jobs-next bench bench-quick bench-kills soak lint types check constraints clean
+.PHONY: help demo test unit contract crashes google boto3 airflow matrix facts-next jobs-next bench bench-quick bench-kills soak lint types check constraints clean
 
 help:  ## show what there is
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
 demo: $(VENV)/.ready  ## kill real Airflow tasks and watch them resume (KEEP=1 keeps its home)
 	@$(BIN)/python examples/demo.py
@@ -24,6 +24,9 @@ crashes: $(VENV)/.ready  ## the testing kit turned on everything, real kills of 
 
 google: .venv-google/.ready  ## the crashes of Google's operators, whose provider is installed apart; Python >= 3.11
 	@.venv-google/bin/python -m pytest tests/crashes/test_bigquery.py
+
+boto3: .venv-boto3/.ready  ## the examples of boto3 in docs/loop-libraries.md, which needs an older python-dateutil
+	@.venv-boto3/bin/python -m pytest tests/unit/test_loop_libraries_page.py -k "s3 or paginator or boto3"
 
 airflow: $(VENV)/.ready  ## the tests on a real Airflow with real kills
 	@$(BIN)/python -m pytest tests/airflow
@@ -61,7 +64,7 @@ types: $(VENV)/.ready  ## mypy and pyright
 check: test lint types  ## all of it
 
 clean:  ## remove what the targets made
-	rm -rf $(VENV) .venv-google dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .venv-google .venv-boto3 dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 
 $(VENV)/.ready: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 10) or sys.exit("airflow-resume needs Python 3.10 or newer, and $(PYTHON) is " + sys.version.split()[0] + ". Try: make PYTHON=python3.12 ...")'
@@ -78,4 +81,12 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 	@$(PYTHON) -m venv .venv-google
 	@.venv-google/bin/python -m pip install -qq --disable-pip-version-check --constraint constraints-google.txt --upgrade pip
 	@.venv-google/bin/python -m pip install -qq --disable-pip-version-check --constraint constraints-google.txt --editable . --group google
+	@touch $@
+
+.venv-boto3/.ready: pyproject.toml constraints.txt
+	@echo "Making .venv-boto3 (once; about a minute) ..."
+	@$(PYTHON) -m venv .venv-boto3
+	@grep -v '^python-dateutil==' constraints.txt > .venv-boto3/constraints.txt
+	@.venv-boto3/bin/python -m pip install -qq --disable-pip-version-check --constraint .venv-boto3/constraints.txt --upgrade pip
+	@.venv-boto3/bin/python -m pip install -qq --disable-pip-version-check --constraint .venv-boto3/constraints.txt --editable . --group boto3
 	@touch $@
