@@ -77,7 +77,8 @@ class Attempts:
 
     def run(self, leave_at: int | None = None) -> list[int]:
         """One attempt, which leaves in the body of an element; what it was given."""
-        source, options = SOURCES[self.name](self.table), {"each": self.each, "durability": "sync"}
+        options: dict[str, Any] = {"each": self.each, "durability": "sync"}
+        source = SOURCES[self.name](self.table)
         loop: Any = checkpoint(source, name="l", store=self.store, max_stalls=None, **options)
         delivered: list[int] = []
         before = set(self.done)
