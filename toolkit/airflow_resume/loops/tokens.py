@@ -121,7 +121,7 @@ class CursorToken(PagedSource[T]):
                 cycle.refuse(page.next, token)
                 self._refuse_endless(empty)
                 if self.max_age is not None:
-                    self._received.note(page.next)
+                    self._received.note(values.decode(place["token"]))
             yield Found(page, place)
             token = page.next
 
@@ -202,8 +202,8 @@ def _kept(token: Any, asked: Any) -> JsonValue:
     return encoded
 
 
-def _is_end(token: JsonValue) -> bool:
-    return token is None or token == ""
+def _is_end(token: object) -> bool:
+    return token is None or (isinstance(token, str) and token == "")
 
 
 def _test_of(expired: Any) -> Callable[[Exception], bool]:
