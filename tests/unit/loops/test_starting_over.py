@@ -67,13 +67,14 @@ def test_a_nightly_script_goes_on_after_a_crash_and_starts_anew_the_next_night(
 
 def test_restart_forgets_a_record_that_cannot_be_read() -> None:
     store = MemoryStore()
-    for left in ("nonsense", {"v": 9, "key": KEY}):
+    unreadable: tuple[Any, ...] = ("nonsense", {"v": 9, "key": KEY})
+    for left in unreadable:
         store.set(KEY, left)
         assert script(store, restart=True) == [0, 1, 2, 3]
 
 
 def test_a_loop_inside_another_may_start_over_with_its_element() -> None:
-    store, seen = MemoryStore(), []
+    store, seen = MemoryStore(), list[int]()
     for _ in range(2):
         outer = checkpoint(["a"], name="l", store=store)
         with suppress(ZeroDivisionError), outer:
