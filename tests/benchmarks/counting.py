@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+from airflow_resume.channel import InlineChannel
 from airflow_resume.store import MemoryStore
 
 if TYPE_CHECKING:
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
 
 class CountingStore(MemoryStore):
     """Counts the calls, and keeps the size of the largest record that was written."""
+
+    channel = InlineChannel()
 
     def __init__(self) -> None:
         super().__init__()

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from airflow.sdk import get_current_context
 from airflow.sdk.exceptions import AirflowRescheduleException
 
 from airflow_resume import checkpoint, errors, killed, loops
@@ -77,7 +78,7 @@ ROWS = [[0, 1], [2, 3], [4, 5]]
 
 
 def test_there_are_no_python_blocks_that_are_not_run() -> None:
-    assert PAGE.count("```python") == len(SNIPPETS) == 11
+    assert PAGE.count("```python") == len(SNIPPETS) == 12
 
 
 def test_a_loop_and_its_state(page: dict[str, Any], first: TaskAttempt) -> None:
@@ -180,10 +181,28 @@ def test_the_seconds_of_a_deploy_are_those_of_the_code() -> None:
     assert f"within {killed.ANSWER_SECONDS:.0f} s" in PAGE
 
 
-def test_outside_a_task(page: dict[str, Any]) -> None:
+def test_the_row_of_a_mapped_task(page: dict[str, Any], first: TaskAttempt) -> None:
+    with first:
+        page["ingest_table"].function("orders")
+        assert get_current_context()["progress"] == "orders: done, 3 pages"  # type: ignore[typeddict-item]
+
+
+def test_outside_a_task(page: dict[str, Any], tmp_path: Path) -> None:
     seen: list[str] = []
-    exec(SNIPPETS["script"], {**page, "process": seen.append})  # noqa: S102  our own page
+    names = {**page, "process": seen.append}
+    script = SNIPPETS["script"].replace("nightly.db", f"{tmp_path}/nightly.db")
+    exec(script, names)  # noqa: S102  our own page
+    names["nightly"]()
     assert seen == ["a", "b"]
+    names["process"] = lambda path: seen.append(path) if path == "a" else 1 / 0
+    with pytest.raises(ZeroDivisionError):
+        names["nightly"]()
+    assert seen == ["a", "b", "a"]
+    names["process"] = seen.append
+    names["nightly"]()
+    assert seen == ["a", "b", "a", "b"]
+    names["nightly"](fresh=True)
+    assert seen == ["a", "b"] * 3
 
 
 def test_every_error_and_every_source_is_on_the_page() -> None:

@@ -231,6 +231,11 @@ def how_to_start_over(*, is_task: bool | None = None) -> str:
     return "clear the task" if (in_task() if is_task is None else is_task) else "pass restart=True"
 
 
+def how_to_delete_a_key() -> str:
+    """What a person does who wants a record to be gone, for a remedy."""
+    return "delete the key in Airflow's UI and clear the task" if in_task() else "delete the key from the store"
+
+
 def current_attempt(context: AnyContext) -> Attempt:
     """The attempt that `context` belongs to.
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from airflow_resume import values
-from airflow_resume.attempt import in_task
+from airflow_resume.attempt import how_to_delete_a_key
 from airflow_resume.errors import UnreadableRecordError, ValueTooLargeError, WrongRecordError
 from airflow_resume.store import StateStore
 
@@ -141,8 +141,7 @@ class Slot(Generic[RecordT]):
 
     def unreadable(self, why: str, remedy: str = "") -> UnreadableRecordError:
         """The error for a record that is there and means nothing."""
-        start_over = "in Airflow's UI and clear the task" if in_task() else "from the store"
         return UnreadableRecordError(
             f"The record under {self.key!r} cannot be read: {why}. Nothing was touched.",
-            f"{remedy}To start over, delete the key {start_over}{self._kind.BY_ITSELF}.",
+            f"{remedy}To start over, {how_to_delete_a_key()}{self._kind.BY_ITSELF}.",
         )

@@ -11,6 +11,7 @@ import pytest
 from loop_worlds import KEY, LoopWorld, at_every_ack, on_clock, run_until_done, tokens, try_of
 
 from airflow_resume import checkpoint
+from airflow_resume.channel import InlineChannel
 from airflow_resume.errors import (
     InvalidKeyError,
     InvalidValueError,
@@ -422,6 +423,8 @@ def test_a_store_that_is_slow_never_has_more_than_max_uncommitted_waiting() -> N
     seconds, at = [0.0], list[float]()
 
     class Slow(MemoryStore):
+        channel = InlineChannel()
+
         def set(self, key: str, value: Any) -> None:
             seconds[0] += 5
             at.append(seconds[0])

@@ -14,7 +14,7 @@ from airflow_resume import checkpoint
 from airflow_resume.errors import UnreadableRecordError
 from airflow_resume.loops import Batches, Checkpoint, CursorToken, Files, Keyset, Offset, Page, PageNumber, TimeSlices
 from airflow_resume.store import MemoryStore
-from airflow_resume.testing import task_context
+from airflow_resume.testing import TaskAttempt, task_context
 
 KEY = "resume.loop.l"
 START = datetime(2026, 1, 1, tzinfo=timezone.utc)
@@ -107,7 +107,9 @@ CASES = [
 
 def loop_of(name: str, store: MemoryStore, **options: Any) -> Checkpoint[Any]:
     make, each, _ = SOURCES[name]
-    return checkpoint(make(), name="l", each=each, store=store, **options)
+    make_loop: Any = checkpoint
+    loop: Checkpoint[Any] = make_loop(make(), name="l", each=each, store=store, **options)
+    return loop
 
 
 def left_by(name: str) -> MemoryStore:
@@ -181,11 +183,16 @@ def test_a_damaged_loop_inside_another(damage: dict[str, Any]) -> None:
     assert seen == [0, 1, 0, 1, 2, 3]
 
 
+def damage(attempt: TaskAttempt) -> None:
+    record: Any = attempt.task_store.values[KEY]
+    attempt.task_store.set(KEY, {**record, "pos": "abc"})
+
+
 def test_a_cleared_task_starts_over_whatever_the_position_is() -> None:
     first = task_context()
     with first:
         list(checkpoint(range(3), name="l"))
-    first.task_store.values[KEY]["pos"] = "abc"  # type: ignore[call-overload,index]
+        damage(first)
     with first.clear():
         assert list(checkpoint(range(3), name="l")) == [0, 1, 2]
 
@@ -199,6 +206,6 @@ def test_what_to_do_is_said_in_a_task_and_outside() -> None:
     first = task_context()
     with first:
         next(iter(checkpoint(range(3), name="l")))
-    first.task_store.values[KEY]["pos"] = "abc"  # type: ignore[call-overload,index]
+        damage(first)
     with first.retry(), pytest.raises(UnreadableRecordError, match="in Airflow's UI and clear the task"):
         next(iter(checkpoint(range(3), name="l")))

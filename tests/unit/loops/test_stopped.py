@@ -14,6 +14,7 @@ import pytest
 from airflow.sdk.exceptions import AirflowRescheduleException
 
 from airflow_resume import checkpoint
+from airflow_resume.channel import InlineChannel
 from airflow_resume.errors import LoopStoppedError, SupersededError
 from airflow_resume.loops import Checkpoint, Skip
 from airflow_resume.loops.plan import OnShutdown
@@ -338,6 +339,8 @@ def test_a_position_that_cannot_be_saved_is_told_and_the_task_comes_back_all_the
     first = task_context()
 
     class Away(MemoryStore):
+        channel = InlineChannel()
+
         def set(self, key: str, value: Any) -> None:
             if value["n"]:
                 raise OSError("no route to the store")

@@ -13,7 +13,7 @@ from airflow.sdk.state import AssetScope, BaseStoreBackend, TaskScope
 
 from airflow_resume import values
 from airflow_resume.arguments import check_choice, check_whole
-from airflow_resume.attempt import utc_now
+from airflow_resume.attempt import how_to_delete_a_key, utc_now
 from airflow_resume.backends import rows
 from airflow_resume.backends.cleanup import BATCH, SETTLED, CleanupReport, Janitor, Judged
 from airflow_resume.backends.database import Database
@@ -315,8 +315,8 @@ class SqlStoreBackend(BaseStoreBackend):
             return None
         raise DanglingReferenceError(
             f"Airflow has a reference to the value of {reference.key!r}, and the value is not in {self!r} any more.",
-            "To begin anew, delete the key in Airflow's UI and clear the task; where lost values may be taken for"
-            " missing, set [airflow_resume] backend_on_dangling = missing.",
+            f"To begin anew, {how_to_delete_a_key()}; where lost values may be taken for missing, set"
+            " [airflow_resume] backend_on_dangling = missing.",
         )
 
     def _janitor(self, live: Collection[str] | None, live_as_of: datetime | None, settled: timedelta) -> Janitor:

@@ -9,6 +9,7 @@ from itertools import count, islice
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from airflow_resume.arguments import check_whole
+from airflow_resume.attempt import how_to_start_over
 from airflow_resume.errors import SourceChangedError
 from airflow_resume.loops.chunks import IN_MEMORY, Chunk
 from airflow_resume.loops.order import refuse_unordered
@@ -235,5 +236,5 @@ def _check_skipped(done: int, skipped: int) -> None:
 def _shrank(done: int, there: int) -> SourceChangedError:
     return SourceChangedError(
         f"{done} elements were done before, and now there are only {there}, so the position means nothing in them.",
-        "Clear the task to start over.",
+        f"To start over, {how_to_start_over()}.",
     )

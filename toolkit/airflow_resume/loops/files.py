@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from airflow_resume import values
 from airflow_resume.arguments import check_whole
+from airflow_resume.attempt import how_to_start_over
 from airflow_resume.errors import DuplicateFileError, InvalidValueError, SourceChangedError
 from airflow_resume.loops.order import refuse_unordered
 from airflow_resume.loops.source import Source, check_place, members
@@ -133,7 +134,7 @@ class Files(Source[T_co]):
             raise SourceChangedError(
                 f"{place['count']} files were finished before, the last was {place['last']!r}, and it is not in the"
                 f" listing any more, so there is no place in it to go on from.",
-                "Put it back, or clear the task to start over.",
+                f"Put it back, or {how_to_start_over()} to start over.",
             )
         log.warning("Going on after %r: the %d files up to it count as finished", place["last"], number)
         return number

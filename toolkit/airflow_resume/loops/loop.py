@@ -14,7 +14,7 @@ from airflow_resume.channel import off_the_loop
 from airflow_resume.errors import LoopError
 from airflow_resume.loops.each import Each
 from airflow_resume.loops.iterators import AsyncElements, Elements
-from airflow_resume.loops.opening import OnChange, OnClear, OnUnreadable, OpeningPolicy
+from airflow_resume.loops.opening import OnChange, OnClear, OnDone, OnUnreadable, OpeningPolicy
 from airflow_resume.loops.pages import Page
 from airflow_resume.loops.plan import (
     Ack,
@@ -54,6 +54,8 @@ if TYPE_CHECKING:
         on_clear: OnClear
         on_change: OnChange
         on_unreadable: OnUnreadable
+        on_done: OnDone
+        restart: bool
         on_store_error: OnStoreError
         on_empty: OnEmpty
         on_short: OnShort
@@ -110,6 +112,8 @@ def checkpoint(
     on_clear: OnClear = "restart",
     on_change: OnChange = "restart",
     on_unreadable: OnUnreadable = "fail",
+    on_done: OnDone = "nothing",
+    restart: bool = False,
     on_store_error: OnStoreError = "raise",
     on_empty: OnEmpty = "done",
     on_short: OnShort = "retry",
@@ -149,8 +153,13 @@ def checkpoint(
             without a retry (or passes over it, `Skip(stalled=True)`); None for no limit.
         on_clear: `"restart"` (default: a cleared task does its work again) or `"resume"`.
         on_change: of the source or the fingerprint: `"restart"` (default), `"fail"` or `"resume"`.
-        on_unreadable: a record that cannot be read: `"fail"` (default) or `"restart"`.
-        on_store_error: the store is away for longer than a minute: `"raise"` (default) or `"continue"` uncommitted.
+        on_unreadable: a record that cannot be read, or has a damaged position or state: `"fail"` (default) or
+            `"restart"`.
+        on_done: an earlier run has come to the end: `"nothing"` (default) is left to do, or `"restart"`, for a script
+            that does its work again every night and goes on where it was after a crash.
+        restart: True to forget what any earlier run has left, whatever it is; such as `restart=arguments.fresh`.
+        on_store_error: the store is away for longer than a minute, or a store of your own raises an error of its own:
+            `"raise"` (default, as `StoreUnavailableError`) or `"continue"` uncommitted.
         on_empty: a source that never had an element: `"done"` (default) or `"fail"`, so that a retry asks again.
         on_short: the source ends before all has come that it had announced (`Page.total`, `Page.pages`), or a list had
             elements taken out by the body: `"retry"` (default) fails, and the next attempt takes it for the end if
@@ -159,7 +168,7 @@ def checkpoint(
             raises `LoopStoppedError`, so that a retry goes on.
         within: the loop in whose body this one runs; both are kept in one record, whose choices are the outer one's.
         context: of the task; by default that of the running one.
-        store: used instead of the task's, for scripts and tests.
+        store: used instead of the task's, for scripts and tests. It is called on a thread of its own.
 
     Returns:
         An iterable, once, also for `async for`; also a context manager, which gives `.state` and `.element` a place to
@@ -190,6 +199,8 @@ def checkpoint(
             skip_stalled=skip is not None and skip.stalled,
             on_expired=found.on_expired,
             max_age=found.max_age,
+            on_done=on_done,
+            restart=restart,
         ),
         keeping=Keeping(
             durability=durability,
@@ -331,6 +342,12 @@ class Checkpoint(Generic[T]):
     def skipped(self) -> int:
         """Elements passed over, in all attempts."""
         return self._run.ledger.skipped
+
+    @property
+    def progress(self) -> str:
+        """How far it is, in words, such as `page 183 of 400`; `done, 400 pages` at the end."""
+        counted = self._run.ledger.counted()
+        return f"done, {counted.finished()}" if self.done else counted.here()
 
     # --- parts ------------------------------------------------------------------------------------------------
 

@@ -18,6 +18,7 @@ from airflow_resume.loops.source import OnExpired, Source
 OnClear = Literal["restart", "resume"]
 OnChange = Literal["restart", "fail", "resume"]
 OnUnreadable = Literal["fail", "restart"]
+OnDone = Literal["nothing", "restart"]
 
 
 MAX_REASON = 200
@@ -29,6 +30,8 @@ class Opening(str, Enum):
 
     START = "started"
     RESUME = "resumed"
+    RESTART_ASKED = "started over, as restart=True says"
+    RESTART_DONE = "started over, as an earlier run was done"
     RESTART_CLEARED = "started over, as the task was cleared"
     RESTART_CHANGED = "started over, as the source changed"
     RESTART_EXPIRED = "started over, as the saved position is too old"
@@ -65,11 +68,16 @@ class OpeningPolicy:
     skip_stalled: bool = False
     on_expired: OnExpired = "restart"
     max_age: timedelta | None = None
+    on_done: OnDone = "nothing"
+    restart: bool = False
 
     def __post_init__(self) -> None:
         check_choice("on_clear", self.on_clear, OnClear)
         check_choice("on_change", self.on_change, OnChange)
         check_choice("on_unreadable", self.on_unreadable, OnUnreadable)
+        check_choice("on_done", self.on_done, OnDone)
+        if not isinstance(self.restart, bool):
+            raise TypeError(f"restart={self.restart!r} must be True or False")
         if self.max_stalls is not None and self.max_stalls < 1:
             raise ValueError(f"max_stalls={self.max_stalls} must be at least 1, or None for no limit")
 
@@ -101,12 +109,18 @@ def decide_opening(left: Left | Literal["nothing", "unreadable"], policy: Openin
     """What to do with what an earlier attempt left."""
     if left == "nothing":
         return Opening.START
-    if left == "unreadable":
-        return _decide_unreadable(policy)
+    if policy.restart:
+        return Opening.RESTART_ASKED
+    return _decide_unreadable(policy) if left == "unreadable" else _decide_left(left, policy)
+
+
+def _decide_left(left: Left, policy: OpeningPolicy) -> Opening:
     if policy.on_clear == "restart" and left.cleared is Cleared.YES:
         return Opening.RESTART_CLEARED
     if left.damaged is not None:
         return _decide_unreadable(policy)
+    if left.done and policy.on_done == "restart":
+        return Opening.RESTART_DONE
     if left.changes or not left.same_kind:
         return _decide_changed(left, policy)
     return _decide_unchanged(left, policy)

@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeAlias
 
 from airflow_resume.attempt import Attempt
-from airflow_resume.channel import LatestWriter, in_process_supervisor
+from airflow_resume.channel import LatestWriter, in_process_supervisor, task_channel
 from airflow_resume.errors import (
     DanglingReferenceError,
     LoopStoppedError,
@@ -28,9 +28,10 @@ from airflow_resume.loops.progress import Pace, in_words
 from airflow_resume.loops.record import Level, LoopRecord, Opened
 from airflow_resume.loops.room import check_room
 from airflow_resume.loops.source import Source
+from airflow_resume.loops.told import Meter
 from airflow_resume.record import Slot
 from airflow_resume.reschedule import reschedule
-from airflow_resume.store import StateStore, channel_of, open_task_store
+from airflow_resume.store import GivenStore, StateStore, channel_of, given, open_task_store
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -52,6 +53,8 @@ class Session:
 
     def __init__(self, plan: Plan[Any], end: Callable[[float], object], is_abandoned: Callable[[], bool]) -> None:
         store, self.attempt = open_task_store(plan.keeping.context, plan.keeping.store)
+        if plan.keeping.store is not None:
+            store = given(store)
         end_what_is_abandoned(owner=self.attempt.process, key=plan.key)
         self.seconds: float | None = None
         """How long a write may take when the loop is closed; None while there is no hurry."""
@@ -86,6 +89,14 @@ class Session:
                 raise found
             log.warning("Loop %r: %s", plan.name, found)
             found = None
+        if self.opening is Opening.NOTHING_LEFT and plan.keeping.store is not None and isinstance(found, LoopRecord):
+            # In a task a retry finds loops that are done; a script may never have meant to find one.
+            log.warning(
+                "Loop %r delivers nothing: an earlier run was done at %s\n%s",
+                plan.name,
+                f"{found.ts:%Y-%m-%d %H:%M} UTC",
+                "To do it all again, pass on_done='restart', or restart=True for once, or give it another name.",
+            )
         self._record = _claimed(found, self.opening, plan, self.attempt)
         take_up_age(self._record, plan.source)
         self.ledger = Ledger(plan.key, plan.source, self._record, now=plan.now)
@@ -93,6 +104,8 @@ class Session:
         self._record = self._record.model_copy(update=update)
         with self.attempt.using(plan.key):
             self._claim()
+        self._meter = Meter({**self.attempt.stats_tags, "loop": plan.name}, self._record)
+        self._meter.opened(self.opening, self._record.at.stalls)
         self.ledger.growth.check_room = self.check_room
         self.path: list[JsonValue] = [*self.attempt.scope.identity(), plan.key]
         """What makes the loop unlike any other."""
@@ -103,7 +116,7 @@ class Session:
         self.keeper = Keeper(
             plan.name,
             keeping=plan.keeping,
-            writer=LatestWriter(self._channel, self._slot.write, plan.monotonic, on_failure=self.alarm.ring),
+            writer=LatestWriter(self._channel, self._write, plan.monotonic, on_failure=self.alarm.ring),
             record=self._acked,
             now=started,
             careful=self._record.at.stalls > 0 and plan.policy.max_stalls is not None,
@@ -192,16 +205,25 @@ class Session:
         if in_process_supervisor():  # it reschedules nothing
             return Ending.UNKNOWN
         facts = learn_about_kill(
-            self._channel, ask_state=self.attempt.ask_state, sees_record=lambda: self._read() is not None
+            # Airflow is asked on its own channel, whatever store the loop has.
+            task_channel() if isinstance(self._slot.store, GivenStore) else self._channel,
+            ask_state=self.attempt.ask_state,
+            sees_record=lambda: self._read() is not None,
         )
         return ending_of_kill(facts)
+
+    def _write(self, record: LoopRecord) -> None:
+        """On the channel's thread."""
+        started = self._plan.monotonic()
+        self._slot.write(record)
+        self._meter.written(record, self._plan.monotonic() - started)
 
     def _save(self) -> None:
         self._note_where_it_was_left()
         self.keeper.flush_rest(self.seconds)
 
     def _log_unsaved(self, failure: Exception) -> None:
-        log.error("The position of the loop %r could not be saved: %r", self._plan.name, failure)
+        log.error("The position of the loop %r could not be saved: %r", self._plan.name, failure.__cause__ or failure)
 
     def _note_where_it_was_left(self) -> None:
         """An attempt that came no further and lived to say so was not killed by the element in hand."""
