@@ -137,7 +137,7 @@ def _telling(kind: type[Any]) -> type[Any]:
             try:
                 _before(name)
             except BaseException as error:  # noqa: BLE001  nothing is worth more than the message
-                log.error("What was still open when the task ended could not be ended: %r", error)
+                log.error("What was still open when the task ended could not be ended: %r", error)  # noqa: TRY400
         return kind.send(self, msg)
 
     # By its name it is known whether this is `dag.test()`.

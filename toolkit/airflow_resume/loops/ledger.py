@@ -46,7 +46,7 @@ class Ledger:
             ahead = None
         self.frontier = Frontier(source, level.pos, ahead)
         self.skipped, self._skips = level.skipped, list(level.skips or ())
-        self.state: dict[str, Any] = State.of_loop(place)
+        self.state: dict[str, Any] = State()
         self._acked_state = level.state
         self._restore_state()
         self._inner_left = dict(level.inner or {})
@@ -115,16 +115,16 @@ class Ledger:
         is_new, self._acked_state = state != self._acked_state, state
         return is_new
 
-    def share_state(self, owner: object) -> None:
+    def share_state(self, owner: object, name: str) -> None:
         """Workers run from now on, and may not change the state."""
         if isinstance(self.state, State):
-            self.state.share(owner)
+            self.state.share(owner, name)
 
-    def close_state(self) -> None:
+    def close_state(self, name: str) -> None:
         """Nothing that is done to the state from now on is saved, so nothing may be done to it."""
         if not isinstance(self.state, State):
-            self.state = State.of_loop(self.place, self.state)
-        self.state.close()
+            self.state = State(self.state)
+        self.state.close(name)
 
     def start_over(self, position: JsonValue) -> None:
         """Nothing is done any more."""

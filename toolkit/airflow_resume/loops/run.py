@@ -186,7 +186,7 @@ class LoopRun(Generic[T]):
                 error = failure
                 raise
             finally:
-                self.ledger.close_state()
+                self.ledger.close_state(self.plan.name)
                 self._hold.close(error)
         if error is None and self._unacked and self.exhausted:
             raise UnackedError(
@@ -213,7 +213,7 @@ class LoopRun(Generic[T]):
         self.close(error)
 
     def iterated_by(self, iterator: object) -> None:
-        """By a generator, or by what stands for one on an event loop. It is closed when nobody refers to it any more."""
+        """By a generator, or by what stands for one on an event loop."""
         self._iterator = ref(iterator)
 
     def _is_abandoned(self) -> bool:
@@ -288,7 +288,7 @@ class LoopRun(Generic[T]):
 
     def share_state(self) -> None:
         """Workers run from now on."""
-        self.ledger.share_state(self)
+        self.ledger.share_state(self, self.plan.name)
 
     def _ack_state_after_the_loop(self) -> None:
         """What is in it when no element is in hand belongs to all those that are done."""
@@ -317,8 +317,10 @@ class LoopRun(Generic[T]):
                 reel.raise_failure()
                 before = reel.here
         finally:
-            # The source is closed with the loop, not with whatever refers to it.
+            # The source is closed with the loop, not with whatever refers to it: on Python 3.10 a frame may.
             self.settle()
+            if self._reel is not None:
+                self._reel.close()
             self._reel = self._coast = None
 
     def _todo_of(self, reel: Reel[T]) -> Iterator[Todo[T]]:
