@@ -11,8 +11,11 @@ from typing import Any
 
 import store_facts as facts
 from airflow.sdk import DAG, Asset, get_current_context, task
+from airflow.sdk.exceptions import AirflowFailException, AirflowRescheduleException, AirflowSkipException
 
 from airflow_client import AirflowClient
+from airflow_resume.attempt import utc_now
+from airflow_resume.last_message import before_last_message
 
 DAG_ID = "store_facts"
 
@@ -23,6 +26,10 @@ def keep(name: str, seen: Any) -> None:
     unfinished = folder / f".{name}"
     unfinished.write_text(json.dumps(seen))
     unfinished.rename(folder / f"{name}.json")
+
+
+def how_many_kept(prefix: str) -> int:
+    return len(list(Path(os.environ["FACTS"]).glob(f"{prefix}*")))
 
 
 with DAG(DAG_ID, schedule=None, default_args={"retry_delay": timedelta(0)}):
@@ -87,6 +94,38 @@ with DAG(DAG_ID, schedule=None, default_args={"retry_delay": timedelta(0)}):
     asset_cases()
     look_ups() >> unknown() >> life() >> cleared_while_running() >> (listed := items())
     mapped.expand(item=listed)
+
+with DAG(f"{DAG_ID}_ends", schedule=None):
+
+    def ends(name: str, *endings: BaseException | None, **options: Any) -> None:
+        """A task that ends in these ways, try by try, and is looked at just before Airflow hears of it."""
+
+        @task(task_id=name, retry_delay=timedelta(0), **options)
+        async def end() -> None:
+            context: Any = get_current_context()
+            number = how_many_kept(f"end_of_{name}_")
+            left = facts.LeftOpen(context)
+            before_last_message(
+                lambda _: keep(f"end_of_{name}_{number}", left.seen()),
+                owner=None,
+                key=name,
+                is_abandoned=lambda: False,
+            )
+            async for _ in left.elements:
+                error = endings[number]
+                if error is not None:
+                    raise error
+                break
+
+        end()
+
+    soon = AirflowRescheduleException(utc_now() + timedelta(seconds=15))  # type: ignore[no-untyped-call]
+    ends("succeeds", None)
+    ends("fails", RuntimeError("to be retried"), None, retries=1)
+    ends("gives_up", AirflowFailException("for good"), retries=1)
+    ends("skips", AirflowSkipException("enough"))
+    ends("exits", SystemExit(3), None, retries=1)
+    ends("reschedules", soon, None)
 
 with DAG(f"{DAG_ID}_runs", schedule=None):
 

@@ -130,6 +130,43 @@ with DAG("loops_amap", schedule=None, default_args=RETRIES):
     mapped_over_tasks()
 
 
+async def same(element: int) -> int:
+    return element
+
+
+with DAG("loops_left_open", schedule=None, default_args={"retries": 8, "retry_delay": timedelta(0)}):
+
+    @task(task_id="run")
+    async def left_open() -> int:
+        """Nothing closes these loops; the body fails once at each of the elements that the test says."""
+        diary = Diary()
+        loop = checkpoint(range(diary.conf["count"]), name="loop", durability="exit")
+        fails = diary.conf["fails"][diary.try_number - 1 : diary.try_number]
+
+        def body(element: int) -> None:
+            diary.write("loop", element)
+            if element in fails:
+                raise RuntimeError("a dependency is away")
+
+        if diary.conf["form"] == "iter held":
+            elements = iter(loop)
+            for element in elements:
+                body(element)
+        elif diary.conf["form"] == "generator expression held":
+            expression = (element for element in loop)
+            for element in expression:
+                body(element)
+        elif diary.conf["form"] == "async for":
+            async for element in loop:
+                body(element)
+        else:
+            async for element in loop.amap(same, workers=4, ordered=True):
+                body(element)
+        return loop.count
+
+    left_open()
+
+
 with DAG("loops_expanded", schedule=None, default_args=RETRIES):
 
     @task

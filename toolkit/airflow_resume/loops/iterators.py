@@ -15,7 +15,6 @@ from airflow_resume.loops.run import LoopRun
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-T = TypeVar("T")
 R = TypeVar("R")
 
 

@@ -150,13 +150,13 @@ class Ledger:
         is_new, self._state.saved = state != self._state.saved, state
         return is_new
 
-    def share_state(self, owner: object) -> None:
+    def share_state(self, owner: object, name: str) -> None:
         """Workers run from now on, and may not change the state."""
-        self._state.share(owner)
+        self._state.share(owner, name)
 
-    def close_state(self) -> None:
+    def close_state(self, name: str) -> None:
         """Nothing that is done to the state from now on is saved, so nothing may be done to it."""
-        self._state.close()
+        self._state.close(name)
 
     def start_over(self, position: JsonValue) -> None:
         """Nothing is done any more."""

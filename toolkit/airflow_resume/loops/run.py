@@ -139,11 +139,11 @@ class LoopRun(Generic[T]):
                 raise LoopError(f"The loop {self.plan.name!r} was left before it was open.")
             self._opening = threading.Event()
         try:
-            if self._within is None:
-                self._hold = hold = Session(self.plan, self.end, self._is_abandoned)
+            if self._within is not None:
+                self._hold = self._within.nested(self.plan)
             else:
-                self._hold = hold = self._within.nested(self.plan)
-            self._begin(hold)
+                self._hold = Session(self.plan, self.end, self._is_abandoned)
+            self._begin(self._hold)
         finally:
             self._opening.set()
 
@@ -196,7 +196,7 @@ class LoopRun(Generic[T]):
                 error = failure
                 raise
             finally:
-                self.ledger.close_state()
+                self.ledger.close_state(self.plan.name)
                 self._hold.close(error)
         if error is None and self._unacked and self.exhausted:
             raise UnackedError(
@@ -223,7 +223,7 @@ class LoopRun(Generic[T]):
         self.close(error)
 
     def iterated_by(self, iterator: object) -> None:
-        """By a generator, or by what stands for one on an event loop. It is closed when nobody refers to it any more."""
+        """By a generator, or by what stands for one on an event loop."""
         self._iterator = ref(iterator)
 
     def _is_abandoned(self) -> bool:
@@ -300,7 +300,7 @@ class LoopRun(Generic[T]):
 
     def share_state(self) -> None:
         """Workers run from now on."""
-        self.ledger.share_state(self)
+        self.ledger.share_state(self, self.plan.name)
 
     def _ack_state_after_the_loop(self) -> None:
         """What is in it when no element is in hand belongs to all those that are done."""
@@ -329,8 +329,10 @@ class LoopRun(Generic[T]):
                 reel.raise_failure()
                 before = reel.here
         finally:
-            # The source is closed with the loop, not with whatever refers to it.
+            # The source is closed with the loop, not with whatever refers to it: on Python 3.10 a frame may.
             self.settle()
+            if self._reel is not None:
+                self._reel.close()
             self._reel = self._coast = None
 
     def _todo_of(self, reel: Reel[T]) -> Iterator[Todo[T]]:

@@ -37,7 +37,7 @@ class SavedState:
     """
 
     def __init__(self, place: str, saved: dict[str, JsonValue], growth: Growth) -> None:
-        self.now: dict[str, Any] = State.of_loop(place)
+        self.now: dict[str, Any] = State()
         """What the body of the loop sees and changes."""
         self.saved = saved
         """As it was when the last element was done, in JSON."""
@@ -75,16 +75,16 @@ class SavedState:
         size = _estimated(self.now)
         return self.now.copy() if size is not None and self._growth.has_seen(size) else None
 
-    def share(self, owner: object) -> None:
-        """Workers run from now on, and may not change it."""
+    def share(self, owner: object, name: str) -> None:
+        """Workers of this owner's map run from now on, and may not change it; `name` is the loop's, for messages."""
         if isinstance(self.now, State):
-            self.now.share(owner)
+            self.now.share(owner, name)
 
-    def close(self) -> None:
+    def close(self, name: str) -> None:
         """Nothing that is done to it from now on is saved, so nothing may be done to it."""
         if not isinstance(self.now, State):
-            self.now = State.of_loop(self._place, self.now)
-        self.now.close()
+            self.now = State(self.now)
+        self.now.close(name)
 
     def _encoded(self) -> dict[str, JsonValue]:
         encoded = {key: values.encode(value) for key, value in self.now.items()}

@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from airflow_resume.channel import off_the_loop
+from airflow_resume.loops.ahead import refuse_what_reads_ahead
 from airflow_resume.loops.run import LoopRun
 
 T = TypeVar("T")
@@ -20,6 +21,7 @@ def delivered(run: LoopRun[T]) -> Iterator[T]:  # noqa: C901  see below
 
     One generator, as each that stands between it and the body would cost as much as all it does for an element.
     """
+    refuse_what_reads_ahead(run)
     at = -1
 
     def in_hand() -> int:

@@ -7,10 +7,9 @@ not saved any more must not look as if it were. It is the same object all the ti
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextvars import ContextVar
 from functools import wraps
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from airflow_resume.errors import LoopError
@@ -47,21 +46,15 @@ class State(dict[str, Any]):
         """A copy is nobody's."""
         return dict, (dict(self),)
 
-    @classmethod
-    def of_loop(cls, name: str, found: Mapping[str, Any] = MappingProxyType({})) -> State:
-        """The state of a loop, with what was found."""
-        state = cls(found)
-        state.name = name
-        return state
-
-    def share(self, owner: object) -> None:
+    def share(self, owner: object, name: str) -> None:
         """Workers run from now on."""
-        self.owner = owner
-        self.__class__ = _Shared
+        self.owner, self.name = owner, name
+        self.__class__ = _Shared  # pyright: ignore[reportAttributeAccessIssue]
 
-    def close(self) -> None:
+    def close(self, name: str) -> None:
         """Nothing is saved from now on."""
-        self.__class__ = _Closed
+        self.name = name
+        self.__class__ = _Closed  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def refused_in_worker(name: str) -> LoopError:

@@ -20,7 +20,7 @@ R = TypeVar("R")
 
 async def amapped(
     run: LoopRun[T], work: Callable[[T], Awaitable[R]], *, workers: int, ordered: bool
-) -> AsyncIterator[R]:
+) -> AsyncGenerator[R, None]:
     """What `work` returns for each element that is not done, worked out in tasks."""
     async with aopened(run):
         while not run.exhausted:
