@@ -50,6 +50,7 @@ class Laws:
         error: with which the loop failed for good; None: it came to its end.
         by_hand: whether elements are acked by hand.
         parallel: whether pages are fetched before what was fetched is done.
+        inside: whether the loop is inside another one, so that its start over is saved with its first element only.
     """
 
     table: Table
@@ -57,35 +58,43 @@ class Laws:
     error: BaseException | None = None
     by_hand: bool = False
     parallel: bool = False
+    inside: bool = False
 
     given: set[int] = field(default_factory=set)
     committed: set[int] = field(default_factory=set)
 
     def check(self, diary: Sequence[Entry]) -> None:
         """Raise AssertionError if one is broken."""
-        self._check_failure()
+        self.check_failure()
         self._check_attempts(diary)
         if self.error is None:
             assert any(entry.over for entry in diary), "it came to its end, and the record does not say so"
-            self._check_nothing_skipped(diary)
+            self.check_nothing_skipped([len(entry.keys) for entry in diary if entry.what == "asked"])
+            if self.source.promise == "numbers":
+                self._check_no_question_left_out(diary)
 
     # --- nothing skipped --------------------------------------------------------------------------------------
 
-    def _check_failure(self) -> None:
+    def check_failure(self) -> None:
         """Only a source that cannot know its place may fail, and only when its rows shifted."""
         if self.error is None:
             return
         shifted = self.table.lowered or self.table.raised
         assert isinstance(self.error, self.source.fails) and shifted, f"failed: {self.error!r}"
 
-    def _check_nothing_skipped(self, diary: Sequence[Entry]) -> None:
+    def check_nothing_skipped(self, lengths: Sequence[int]) -> None:
+        """See that all that is promised was given.
+
+        Args:
+            lengths: of the answers, in turn.
+        """
         lost = self._promised() - self.given
         assert not lost, f"never delivered: {sorted(lost)}"
         if self.source.promise == "numbers":
             self._check_last_answers()
-            self._check_no_question_left_out(diary)
-        if self.source.shrinks_loudly:
-            self._check_shrunk_loudly(diary)
+        if self.source.shrinks_loudly and min(lengths) < lengths[0]:
+            lost = self.table.throughout - self.given
+            assert not lost, f"the list shrank from {lengths[0]} to {min(lengths)}; never delivered: {sorted(lost)}"
 
     def _promised(self) -> set[int]:
         table = self.table
@@ -123,28 +132,26 @@ class Laws:
         by_offset = self.source.make.__name__.startswith("offsets")
         return int(entry.asked) + (len(entry.keys) if by_offset else 1)
 
-    def _check_shrunk_loudly(self, diary: Sequence[Entry]) -> None:
-        """Fewer rows than at the beginning are an error, unless nothing was lost by it."""
-        lengths = [len(entry.keys) for entry in diary if entry.what == "asked"]
-        if min(lengths) < lengths[0]:
-            lost = self.table.throughout - self.given
-            assert not lost, f"the list shrank from {lengths[0]} to {min(lengths)} rows; never delivered: {sorted(lost)}"
-
     # --- each attempt -----------------------------------------------------------------------------------------
 
     def _check_attempts(self, diary: Sequence[Entry]) -> None:
         base, last = 0, 0
         finished: list[tuple[int, ...]] = []
-        acked, is_open, moved, taken = 0, False, set[int](), 0
+        acked, is_open, moved, taken, may_restart = 0, False, set[int](), 0, False
         for entry in diary:
             match entry.what:
                 case "begun":
-                    base, finished, acked, is_open, moved, taken = last, [], 0, False, set(), 0
+                    base, finished, acked, is_open, moved, taken, may_restart = last, [], 0, False, set(), 0, False
+                case "asked" if entry.moved and self.source.restarts and self.inside:
+                    may_restart = True
                 case "asked" if entry.moved and self.source.pages and (self.parallel or not is_open):
                     moved |= set(entry.keys)
                 case "given":
                     is_open = True
                     again = set(entry.keys) & self.committed - moved - self._came_back()
+                    if again and may_restart:
+                        base, again, may_restart = 0, set(), False
+                        self.committed.clear()
                     assert not again, f"{sorted(again)} were saved as done, and were delivered again"
                     self.given |= set(entry.keys)
                 case "finished":
@@ -159,7 +166,8 @@ class Laws:
                     if not is_open:  # the claim, also of a loop that starts over
                         base = last
                         continue
-                    done = n - base
+                    # What was done ahead, and is not met again, is not counted any more.
+                    done = len(finished) if entry.over else max(n - base, taken) if self.parallel else n - base
                     assert done <= len(finished), f"{done} elements are saved as done, and {len(finished)} are"
                     assert done >= taken, f"{taken} elements were saved as done, and now {done} are"
                     taken = done

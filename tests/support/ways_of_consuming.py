@@ -471,43 +471,45 @@ WAYS = IN_PLACE | AWAITED
 # --- a whole run ------------------------------------------------------------------------------------------------
 
 
-def attempt_of(way: Way, source: Changing, durability: str) -> Callable[[ChangingWorld], None]:
+def attempt_of(way: Way, source: Changing, durability: str) -> Callable[[ChangingWorld], str]:
     """One try of a task that goes through the loop."""
 
-    def attempt(world: ChangingWorld) -> None:
+    def attempt(world: ChangingWorld) -> str:
         script, number = world.script, world.attempt
         for change in script.changes.get((number, -1), ()):
             world.table.apply(change)
         ending, at = script.endings[number - 1] if number <= len(script.endings) else ("end", -1)
         world.diary.append(Entry(what="begun"))
         this = task_context(world=world.airflow)
-        body = Body(
-            world=world, attempt=this, source=source, durability=durability, ending=ending, at=at
-        )
+        body = Body(world=world, attempt=this, source=source, durability=durability, ending=ending, at=at)
         try:
             way.go(body)
             if ending == "break" and body.number > at:
                 raise TaskOverError
         except BaseException as error:
-            over(world, this, ending)
-            if isinstance(error, ResumeError) and not isinstance(error, LoopStoppedError):
+            _task_ends(world, this, ending)
+            if isinstance(error, ResumeError) and not (isinstance(error, LoopStoppedError) or world.points.faulty):
                 world.error = error
+            else:
+                world.points.dead = True
             raise
-        over(world, this, "end")
+        _task_ends(world, this, "end")
+        return "done"
 
     return attempt
 
 
-def over(world: ChangingWorld, attempt: TaskAttempt, ending: How) -> None:
-    """The task has returned or raised: Airflow sends its last message, and the process is gone."""
-    if not world.points.dead:
-        last_message(attempt)
-    world.note(Entry(what="ended", how=ending))
-    world.points.dead = True
+def _task_ends(world: ChangingWorld, attempt: TaskAttempt, how: How) -> None:
+    """It has returned or raised: Airflow sends the last message of its process, which is gone then."""
+    from airflow_resume.last_message import end_what_is_open, forget_what_is_open
 
-
-def last_message(attempt: TaskAttempt) -> None:
-    """What is done before it is sent."""
+    store = attempt.context["task_state_store"]
+    if world.points.dead:
+        forget_what_is_open(owner=store)
+        return
+    end_what_is_open(owner=store)
+    # A store that failed may have failed to save.
+    world.note(Entry(what="ended", how="kill" if world.points.faulty else how))
 
 
 ENDINGS = (BodyError, TaskOverError, AirflowTaskTimeout, asyncio.CancelledError, AirflowRescheduleException, LoopStoppedError)
@@ -540,5 +542,11 @@ def _try_until_the_end(attempt: Callable[[ChangingWorld], None], world: Changing
 
 def check(world: ChangingWorld, way: Way, source: Changing) -> None:
     """See that the laws hold."""
-    laws = Laws(table=world.table, source=source, error=world.error, by_hand=way.by_hand, parallel=way.parallel)
-    laws.check(world.diary)
+    Laws(
+        table=world.table,
+        source=source,
+        error=world.error,
+        by_hand=way.by_hand,
+        parallel=way.parallel,
+        inside=world.is_nested,
+    ).check(world.diary)
