@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, MappingView, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Sequence
 from itertools import count, islice
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from airflow_resume.arguments import check_whole
-from airflow_resume.errors import SourceChangedError, SourceNotReopenableError
+from airflow_resume.errors import SourceChangedError
 from airflow_resume.loops.chunks import IN_MEMORY, Chunk
+from airflow_resume.loops.order import refuse_unordered
 from airflow_resume.loops.source import Source
 
 if TYPE_CHECKING:
@@ -134,19 +134,6 @@ class Batches(Source[T_co]):
                 batch = []
         if batch:
             yield batch, done
-
-
-def refuse_unordered(iterable: object) -> None:
-    """Refuse a set; the keys of a dict have an order.
-
-    Raises:
-        SourceNotReopenableError: saying what to pass.
-    """
-    if isinstance(iterable, AbstractSet) and not isinstance(iterable, MappingView):
-        raise SourceNotReopenableError(
-            f"A {type(iterable).__name__} has no order that lasts, so no position in it means anything.",
-            "Pass sorted(...) of it.",
-        )
 
 
 def _done(position: JsonValue) -> int:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from airflow_resume.errors import WrongAnswerError
 from airflow_resume.loops.chunks import IN_MEMORY, Chunk
+from airflow_resume.loops.order import is_unordered
 from airflow_resume.loops.pages import Page
+from airflow_resume.loops.places import Place, PlaceLostError, Prints, is_proven
 from airflow_resume.loops.source import Source, closed_at_end, members
+from airflow_resume.loops.tables import is_table, rows_line
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -25,13 +27,17 @@ log = logging.getLogger(__name__)
 class Each(Source[T_co]):
     """The items of the pages (or lists) of another source, one by one.
 
-    A position within a page is the position of the page in its source, how many of its items are done, and how many it
-    has: `{"page": ..., "index": 2, "of": 50}`. Behind the last item of a page it is that of the next page, with
-    `"index": 0`. A later attempt gets the page again: if it has another number of items then, no index in it can be
-    trusted, and it is delivered from its start, which the log says.
+    Where the rows have keys (`Source.within`), a position within a page is the one behind the row's own key. Elsewhere
+    it is the position of the page in its source, how many of its items are done, how many it has, and a fingerprint of
+    those done: `{"page": ..., "index": 2, "of": 50, "print": ...}`. Behind the last item of a page it is that of the
+    next page, with `"index": 0`. A later attempt gets the page again: without the same items in front no index in it
+    can be trusted, and it is delivered from its start, which the log says.
 
     >>> from airflow_resume.loops.batches import Batches
-    >>> list(Each(Batches("ab cd e".split(), size=2)).elements({"page": 0, "index": 1, "of": 2}))
+    >>> (_, place), *_ = Each(Batches("ab cd e".split(), size=2)).elements(None)
+    >>> place
+    {'page': None, 'index': 1, 'of': 2}
+    >>> list(Each(Batches("ab cd e".split(), size=2)).elements(place.proven()))
     [('cd', {'page': 2, 'index': 0}), ('e', {'page': 3, 'index': 0})]
 
     Args:
@@ -39,6 +45,7 @@ class Each(Source[T_co]):
 
     Raises:
         WrongAnswerError: an element of the source is no page and no list.
+        PlaceLostError: to the loop, see above.
         What the source raises.
     """
 
@@ -74,8 +81,7 @@ class Each(Source[T_co]):
         place = members(position)
         here = place.get("page")
         for page, after in self._source.elements(here):
-            items = _items_of(page)
-            yield _chunk(items, self._entry(items, place), here, after)
+            yield self._chunk(page, place, here, after)
             place, here = {}, after
 
     def elements(self, position: JsonValue) -> Iterator[tuple[T_co, JsonValue]]:
@@ -89,38 +95,68 @@ class Each(Source[T_co]):
         here = place.get("page")
         async with closed_at_end(self._source.aelements(here)) as pages:
             async for page, after in pages:
-                items = _items_of(page)
-                for found in _chunk(items, self._entry(items, place), here, after).elements():
+                for found in self._chunk(page, place, here, after).elements():
                     yield found
                 place, here = {}, after
 
-    def _entry(self, items: Sequence[object], place: dict[str, Any]) -> int:
-        """How many items of the page to pass over."""
-        index: int = place.get("index", 0)
-        if not index or len(items) == place["of"]:
-            return index
+    def _chunk(self, page: Any, place: dict[str, Any], here: JsonValue, after: JsonValue) -> Chunk[T_co]:
+        """The items of one page, from the place on."""
+        items = _items_of(page)
+        within = self._source.within(page, here)
+        start = _entry(items, place, here, has_keys=within is not None)
+        of = len(items)
+        if within is not None:
+            position = _by_key(within)
+        else:
+            position = _by_number(here, of, _before(after), Prints(items), start)
+        return Chunk(
+            islice(items, start, None), position, may_fail=type(items) not in IN_MEMORY, end=_before(after)
+        )
+
+
+def _entry(items: Sequence[object], place: dict[str, Any], here: JsonValue, *, has_keys: bool) -> int:
+    """How many items of the page to pass over.
+
+    Raises:
+        PlaceLostError: they are not those that are done.
+    """
+    index: int = place.get("index", 0)
+    if not index or (not has_keys and is_proven(place, items)):
+        return index
+    if place["of"] == len(items):
+        log.warning(
+            "A page has %d items, of which %d were done, and not the same ones for certain: delivering it from its"
+            " start",
+            len(items),
+            index,
+        )
+    else:
         log.warning(
             "A page had %s items, of which %d were done, and has %d now: delivering it from its start",
             place["of"],
             index,
             len(items),
         )
-        return 0
+    raise PlaceLostError(_before(here), index)
 
 
 def _before(page: JsonValue) -> JsonValue:
     return {"page": page, "index": 0}
 
 
-def _chunk(items: Sequence[T], start: int, here: JsonValue, after: JsonValue) -> Chunk[T]:
-    """The items of one page, from one of them on."""
-    of = len(items)
+def _by_key(within: Callable[[int], JsonValue]) -> Callable[[int], JsonValue]:
+    return lambda done: _before(within(done))
+
+
+def _by_number(here: JsonValue, of: int, end: JsonValue, prints: Prints, start: int) -> Callable[[int], JsonValue]:
+    """The position after so many items that were passed on, where so many were done before them."""
 
     def position(done: int) -> JsonValue:
         index = start + done
-        return {"page": here, "index": index, "of": of} if index < of else _before(after)
+        place = {"page": here, "index": index, "of": of} if index < of else members(end)
+        return Place(place, prints, index)
 
-    return Chunk(islice(items, start, None), position, may_fail=type(items) not in IN_MEMORY, end=_before(after))
+    return position
 
 
 def _items_of(element: object) -> Sequence[Any]:
@@ -128,9 +164,9 @@ def _items_of(element: object) -> Sequence[Any]:
     if isinstance(items, Sequence) and not isinstance(items, (str, bytes, bytearray)):
         return items
     # A data frame is iterated by columns, and a set in another order every time.
-    if not isinstance(items, Iterable) or isinstance(items, (str, bytes, bytearray, Mapping, AbstractSet)):
+    if is_table(items) or not isinstance(items, Iterable) or isinstance(items, (str, bytes, bytearray, Mapping)):
         raise _not_items(items)
-    if hasattr(items, "columns"):
+    if hasattr(items, "columns") or is_unordered(items):
         raise _not_items(items)
     return list(items)
 
@@ -138,5 +174,5 @@ def _items_of(element: object) -> Sequence[Any]:
 def _not_items(items: object) -> WrongAnswerError:
     return WrongAnswerError(
         f"each=True needs pages or lists, and the source gave a {type(items).__name__}.",
-        "Make it a list of rows, such as frame.to_dict('records'), or leave each=True out.",
+        f"Make it a list of rows, such as {rows_line(items)}, or leave each=True out.",
     )

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from airflow_resume import values
 from airflow_resume.errors import DuplicateFileError, InvalidValueError, SourceChangedError
-from airflow_resume.loops.batches import refuse_unordered
+from airflow_resume.loops.order import refuse_unordered
 from airflow_resume.loops.source import Source, members
 
 if TYPE_CHECKING:

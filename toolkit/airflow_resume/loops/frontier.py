@@ -17,6 +17,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from airflow_resume import values
+from airflow_resume.loops.places import told_apart
 from airflow_resume.loops.record import ID_DIGITS, Ahead
 from airflow_resume.loops.source import Source
 
@@ -173,7 +174,7 @@ def is_recognised(ahead: Ahead, source: Source[Any]) -> bool:
 
 
 def _id_of(before: JsonValue, after: JsonValue) -> str:
-    return values.fingerprint([before, after], length=ID_DIGITS)
+    return values.fingerprint(told_apart(before, after), length=ID_DIGITS)
 
 
 def _spans(runs: Sequence[int]) -> Iterator[tuple[int, int]]:

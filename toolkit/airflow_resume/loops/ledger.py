@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_resume import values
 from airflow_resume.errors import NameInUseError
 from airflow_resume.loops.frontier import Frontier, is_recognised
+from airflow_resume.loops.places import named, saved
 from airflow_resume.loops.record import Level, SkippedElement
 from airflow_resume.loops.room import Growth
 from airflow_resume.loops.skip import MAX_SKIPS, described
@@ -104,7 +105,7 @@ class Ledger:
         """The element is passed over; what its body did to the state is undone."""
         self._restore_state()
         text = error if isinstance(error, str) else described(error)
-        skips = [*self._skips, SkippedElement(pos=before, error=text)][-MAX_SKIPS:]
+        skips = [*self._skips, SkippedElement(pos=named(before), error=text)][-MAX_SKIPS:]
         self.ack(number, before, after)
         self._skips, self.skipped = skips, self.skipped + 1
 
@@ -114,6 +115,12 @@ class Ledger:
         self.count, self.done, self.skipped, self._skips = 0, False, 0, []
         self._acked_state, self._inner, self._inner_left = {}, {}, {}
         self._restore_state()
+
+    def go_back(self, position: JsonValue, done: int) -> None:
+        """Go on at an earlier position: so many elements behind it were done, and come again."""
+        self.frontier = Frontier(self._source, position, self.frontier.ahead())
+        self.count = max(self.count - done, 0)
+        self._inner, self._inner_left = {}, {}
 
     def finish(self) -> None:
         """Nothing is left to do."""
@@ -185,7 +192,7 @@ class Ledger:
         self.settle()
         inner = {**self._inner_left, **{name: ledger.level() for name, ledger in self._inner.items()}}
         return {
-            "pos": self.frontier.position,
+            "pos": saved(self.frontier.position),
             "ahead": self.frontier.ahead(),
             "done": self.done,
             "n": self.count,

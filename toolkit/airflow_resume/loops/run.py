@@ -24,6 +24,7 @@ from airflow_resume.loops.coast import Coast
 from airflow_resume.loops.ledger import Ledger
 from airflow_resume.loops.nested import Nested
 from airflow_resume.loops.opening import Opening
+from airflow_resume.loops.places import PlaceLostError, named
 from airflow_resume.loops.plan import Plan
 from airflow_resume.loops.progress import Count, Pace
 from airflow_resume.loops.session import Session
@@ -142,7 +143,7 @@ class LoopRun(Generic[T]):
                 "Use it inside the body of that loop, which may not be a map().",
             )
         self.count_no_more()
-        return Nested(plan, self.hold, self._before)
+        return Nested(plan, self.hold, named(self._before))
 
     def close(self, error: BaseException | None) -> None:
         """Save what is acked, once.
@@ -314,7 +315,7 @@ class LoopRun(Generic[T]):
     def skip(self, number: int, before: JsonValue, after: JsonValue, error: Exception | str) -> bool:
         """The element is passed over; whether to flush."""
         self.ledger.skip(number, before, after, error)
-        log.warning("Loop %r: skipped %s %r: %s", self.plan.name, self.plan.source.noun, before, error)
+        log.warning("Loop %r: skipped %s %r: %s", self.plan.name, self.plan.source.noun, named(before), error)
         return self._noted()
 
     def may_skip(self, error: Exception) -> bool:
@@ -398,7 +399,10 @@ class LoopRun(Generic[T]):
 
     @contextmanager
     def recovering(self) -> Iterator[None]:
-        """Start over, once, when the position turns out to be too old; the loop around this goes through it again."""
+        """Start over, once, when the position turns out to be too old, or go back to the start of a page that changed.
+
+        The loop around this goes through it again.
+        """
         try:
             yield
         except TokenExpiredError as error:
@@ -409,6 +413,10 @@ class LoopRun(Generic[T]):
             self.ledger.start_over(self.plan.source.first())
             self.hold.keeper.touch()
             log.warning("Loop %r: started over, as the position is too old (%s)", self.plan.name, error)
+        except PlaceLostError as lost:
+            self._stalled = None  # which element that was is not known any more
+            self.ledger.go_back(lost.position, lost.done)
+            self.hold.keeper.touch()
 
     def element(self) -> Element:
         """The element in hand: in a thread or task of a map, its own."""
@@ -438,7 +446,7 @@ class LoopRun(Generic[T]):
         return self.hold.keeper.note(now)
 
     def _element(self, before: JsonValue) -> Element:
-        return Element(id=values.fingerprint([*self.hold.path, before], length=32), number=self.ledger.count)
+        return Element(id=values.fingerprint([*self.hold.path, named(before)], length=32), number=self.ledger.count)
 
     def _count(self) -> Count:
         ledger = self.ledger

@@ -7,7 +7,7 @@ that the loop can save a position without knowing what it means.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
@@ -71,6 +71,18 @@ class Source(ABC, Generic[T_co]):
     def changes(self, position: JsonValue) -> Sequence[str]:  # noqa: ARG002
         """What is no longer as it was in the part before `position`, in words; touches nothing outside."""
         return ()
+
+    def within(self, page: Any, here: JsonValue) -> Callable[[int], JsonValue] | None:  # noqa: ARG002
+        """Where the rows of a page have keys: what gives the position after so many of its rows, from 1 on.
+
+        None (default) where they have none: then `each=True` counts them, and sees that they are the same ones when a
+        later attempt gets the page again. Called for a page before the body has any row of it.
+
+        Args:
+            page: an element.
+            here: the position before it.
+        """
+        return None
 
     def chunks(self, position: JsonValue) -> Iterator[Chunk[T_co]] | None:  # noqa: ARG002
         """The same as `elements`, where positions can be told by counting: a plain `for` is much faster then.

@@ -1,0 +1,150 @@
+"""Places within a page whose rows have no key: a number, and what proves that it still means the same.
+
+Theory of operation. A position within a page is the position of the page, how many of its items are done, and how many
+it has. The page is asked for again by a later attempt, and what came of it may have changed: whoever deletes the rows
+that are done has the page filled up with others. So the position that is saved has a fingerprint of the done items as
+well, and without the same ones in front the page is delivered again from its start.
+
+A fingerprint costs more than all else that a loop does for an element. So a `Place` has none, and knows the items that
+it would be made of: it is worked out when a position is written down, and goes on from the one that was written before.
+The body of an item may change it in place before that; then the fingerprint never fits, and the page comes again.
+"""
+
+from __future__ import annotations
+
+import marshal
+import re
+from collections.abc import Sequence
+from hashlib import blake2b
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from airflow_resume import values
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
+
+_PROOF = "print"
+_MEMBERS = {"page", "index", "of", _PROOF}
+_FORMAT = 2
+"""Of `marshal`: the last one that writes equal values alike, whether or not they are one object."""
+_ADDRESS = re.compile(r"\b0x[0-9a-fA-F]{4,}")
+
+
+class Prints:
+    """Fingerprints of the first items of a page, however many; those of ever more of them cost no more than one."""
+
+    def __init__(self, items: Sequence[object]) -> None:
+        self._items = items
+        self._start_again()
+
+    def _start_again(self) -> None:
+        self._left = iter(self._items)
+        self._taken = 0
+        self._hash = blake2b(digest_size=8)
+        self._fits_nothing = False
+
+    def of(self, count: int) -> str:
+        """The fingerprint of so many; empty, which fits nothing, where an item has none that a later process has."""
+        if count < self._taken:
+            self._start_again()
+        try:
+            for item in islice(self._left, count - self._taken):
+                self._hash.update(described(item))
+        except Exception:  # noqa: BLE001  whatever an item of the user's does: nothing is proven
+            self._fits_nothing = True
+        self._taken = count
+        return "" if self._fits_nothing else self._hash.hexdigest()
+
+    def of_item(self, number: int) -> str:
+        """That of one item, by its number from 0."""
+        try:
+            return blake2b(described(self._items[number]), digest_size=8).hexdigest()
+        except Exception:  # noqa: BLE001  as above
+            return ""
+
+
+class Place(dict[str, "JsonValue"]):
+    """A position within a page, or behind its last item, as it stands in memory; see `proven`.
+
+    Args:
+        position: as JSON, which names the place and proves nothing.
+        prints: of the items of the page.
+        done: how many of them are done.
+    """
+
+    __slots__ = ("_done", "_prints")
+
+    def __init__(self, position: dict[str, JsonValue], prints: Prints, done: int) -> None:
+        super().__init__(position)
+        self._prints, self._done = prints, done
+
+    def proven(self) -> JsonValue:
+        """The position as it is saved; behind the last item of a page it needs no proof."""
+        return {**self, _PROOF: self._prints.of(self._done)} if "of" in self else dict(self)
+
+    def last_item(self) -> str:
+        """A fingerprint of the item before it."""
+        return self._prints.of_item(self._done - 1)
+
+
+class PlaceLostError(Exception):
+    """The items of a page are not those that were done: the loop goes on at the start of the page.
+
+    Args:
+        position: there.
+        done: how many items of the page are done, and come again.
+    """
+
+    def __init__(self, position: JsonValue, done: int) -> None:
+        super().__init__(position, done)
+        self.position, self.done = position, done
+
+
+def saved(position: JsonValue) -> JsonValue:
+    """A position as it is written down."""
+    return position.proven() if isinstance(position, Place) else position
+
+
+def named(position: JsonValue) -> JsonValue:
+    """A position as it names a place, in every attempt alike: without what proves it."""
+    if not isinstance(position, dict) or position.keys() != _MEMBERS:
+        return position
+    return {name: value for name, value in position.items() if name != _PROOF}
+
+
+def told_apart(before: JsonValue, after: JsonValue) -> list[JsonValue]:
+    """What an element is known by that was done ahead of others: where it stands, and what it is, if that is known."""
+    return [named(before), named(after), *([after.last_item()] if isinstance(after, Place) else [])]
+
+
+def is_proven(place: dict[str, Any], items: Sequence[object]) -> bool:
+    """Whether the items that were done stand in front of these."""
+    return place.get("of") == len(items) and place.get(_PROOF, "") == Prints(items).of(place["index"]) != ""
+
+
+def described(item: Any) -> bytes:
+    """An item as bytes that an equal one has in any process.
+
+    Raises:
+        ValueError: it has none. A text with an address in memory is no description.
+        ...: what its own methods raise.
+    """
+    try:
+        return marshal.dumps(item, _FORMAT)
+    except ValueError:  # some part of it is none of Python's simple types
+        pass
+    try:
+        text = values.dumps(values.encode(item))
+    except (TypeError, ValueError):
+        text = _described_by_itself(item)
+    return f"{type(item).__name__}/{len(text)}/{text}".encode("utf-8", "surrogatepass")
+
+
+def _described_by_itself(item: Any) -> str:
+    if isinstance(item, Sequence) and not isinstance(item, (str, bytes, bytearray)):  # rows of database drivers
+        return "".join(described(part).hex() + " " for part in item)
+    text = repr(item)
+    if _ADDRESS.search(text) or hasattr(item, "shape"):  # an array or a frame shows a part of itself only
+        raise ValueError(text)
+    return text
