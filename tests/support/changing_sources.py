@@ -17,6 +17,8 @@ STEP = 1000
 """Between two keys, so that there is room for others."""
 SIZE = 3
 """Rows a page."""
+LIST = 2
+"""Rows a list, where a list is cut into lists."""
 START = datetime(2026, 1, 1, tzinfo=timezone.utc)
 HOUR = timedelta(hours=1)
 
@@ -39,7 +41,7 @@ class Table:
         throughout: the keys that are there since the beginning.
         lowered: keys that came nearer to the front, as a row before them was deleted.
         raised: keys that went away from the front, as a row was inserted before them.
-        answered: what was answered last, by what was asked.
+        answered: all answers in turn, by what was asked.
         owed: keys that were inserted before the last row, where nothing had been answered yet.
     """
 
@@ -49,8 +51,9 @@ class Table:
     lowered: set[int] = field(default_factory=set)
     raised: set[int] = field(default_factory=set)
     owed: set[int] = field(default_factory=set)
+    deleted: bool = False
     appended: set[int] = field(default_factory=set)
-    answered: dict[Any, list[Row]] = field(default_factory=dict)
+    answered: dict[Any, list[list[Row]]] = field(default_factory=dict)
     farthest: int = -1
     """The greatest key that was answered."""
     listener: Callable[[Any, list[Row], list[Row] | None], object] = lambda *_: None
@@ -74,8 +77,9 @@ class Table:
 
     def answer(self, asked: Any, rows: Sequence[Row]) -> list[Row]:
         """What a source answers; it is remembered."""
-        self.listener(asked, list(rows), self.answered.get(asked))
-        self.answered[asked] = list(rows)
+        answers = self.answered.setdefault(asked, [])
+        self.listener(asked, list(rows), answers[-1] if answers else None)
+        answers.append(list(rows))
         self.farthest = max([self.farthest, *(row["id"] for row in rows)])
         return list(rows)
 
@@ -100,6 +104,7 @@ class Table:
     def delete(self, key: int) -> None:
         """A row is gone."""
         if self.rows.pop(key, None) is not None:
+            self.deleted = True
             self.throughout.discard(key)
             self.owed.discard(key)
             self.lowered.update(other for other in self.rows if other > key)
@@ -244,7 +249,8 @@ Promise = Literal["rows", "numbers", "same"]
 is inserted where nothing has been answered yet, and it never fails.
 
 `"numbers"`: it knows its place by a number. Rows shift as they do without this library: a row whose number never became
-smaller is delivered, and so is all that was answered last to any question; no question is left out.
+smaller is delivered, and so is all that was answered last to any question; no question is left out. (A page that was
+done ahead of others is not looked at again.)
 
 `"same"`: it is the same in every attempt, or it fails. A row whose number never became smaller is delivered.
 """
@@ -291,9 +297,9 @@ CHANGING: dict[str, Changing] = {
     "rows of offsets, clamped": Changing(make=offsets_clamped, options=EACH, pages=True, **_NUMBERED),
     "list": Changing(make=as_list, shrinks_loudly=True, **_SAME),
     "generator": Changing(make=generated, **_SAME),
-    "lists": Changing(make=lambda table: Batches(as_list(table), size=2), shrinks_loudly=True, **_SAME),
+    "lists": Changing(make=lambda table: Batches(as_list(table), size=LIST), shrinks_loudly=True, **_SAME),
     "rows of lists": Changing(
-        make=lambda table: Batches(as_list(table), size=2), options=EACH, pages=True, shrinks_loudly=True, **_SAME
+        make=lambda table: Batches(as_list(table), size=LIST), options=EACH, pages=True, shrinks_loudly=True, **_SAME
     ),
     "files": Changing(make=files, promise="rows", restarts=True),
     "stateful": Changing(make=ByKey, promise="rows"),

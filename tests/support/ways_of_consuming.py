@@ -16,7 +16,7 @@ from typing import Any
 
 from airflow.sdk.exceptions import AirflowRescheduleException, AirflowTaskTimeout
 from changing_laws import ALL, Entry, How, Laws
-from changing_sources import Change, Changing, Row, Table, keys_of
+from changing_sources import LIST, Change, Changing, Row, Table, keys_of
 from loop_worlds import InlineLoop, at_every_ack, on_clock
 
 from airflow_resume import checkpoint
@@ -82,21 +82,44 @@ class ChangingWorld(CrashWorld):
 
     def _note_question(self, asked: Any, rows: Sequence[Row], before: Sequence[Row] | None) -> None:
         keys = tuple(row["id"] for row in rows)
-        self.note(Entry(what="asked", asked=asked, keys=keys, moved=before is not None and before != rows))
+        moved = before is not None and before != rows
+        self.note(Entry(what="asked", asked=asked, keys=keys, rows=rows, moved=moved))
 
     def _note_record(self) -> None:
         record = self.airflow.instances["dag", "run-1", "task", -1].rows.values_by_key().get(KEY)
         if record is None:
             return
-        n = _inside(record) if self.is_nested else record["n"]
-        self.note(Entry(what="kept", n=n, over=record["done"]))
+        level, n = record, record["n"]
+        if self.is_nested:
+            level = (record.get("inner") or {}).get(INSIDE, {"n": 0, "kind": ""})
+            n = ALL if n > AROUND.index(INSIDE) else level["n"]
+        asked, start = question_of(level["kind"], level.get("pos"))
+        answers = self.table.answered.get(asked, [[]])
+        index = (level.get("pos") or {}).get("index", 0) if asked is not NOT_IN_A_PAGE else 0
+        rows = answers[-1] if start is None else answers[-1][start : start + LIST]
+        self.note(Entry(what="kept", n=n, asked=asked, start=start, index=index, rows=rows, over=record["done"]))
 
 
-def _inside(record: Mapping[str, Any]) -> int:
-    """How many elements of the loop inside are done."""
-    if record["n"] > AROUND.index(INSIDE):
-        return ALL
-    return int((record.get("inner") or {}).get(INSIDE, {"n": 0})["n"])
+NOT_IN_A_PAGE = object()
+
+
+def question_of(kind: str, position: Any) -> tuple[Any, int | None]:
+    """What was asked for the page in which a position lies; and where the page begins, where a list is cut."""
+    page = position.get("page") if isinstance(position, dict) and "of" in position else NOT_IN_A_PAGE
+    if page is NOT_IN_A_PAGE:
+        return NOT_IN_A_PAGE, None
+    match kind:
+        case "each cursor_token":
+            return (page or {}).get("token"), None
+        case "each keyset":
+            return (page or {}).get("after"), None
+        case "each page_number":
+            return (page or {}).get("page", 1), None
+        case "each offset":
+            return (page or {}).get("offset", 0), None
+        case "each batches":
+            return "all", page or 0
+    raise AssertionError(f"{kind}: {position}")
 
 
 AROUND = ["before", INSIDE, "after"]
