@@ -201,6 +201,10 @@ class EmptySourceError(LoopError):
     """The source had no element at all, where `on_empty="fail"` expects some. A retry asks again."""
 
 
+class ShortSourceError(LoopError):
+    """The source ended before all had come that it had announced. A retry asks again."""
+
+
 class StalledError(LoopError, AirflowFailException):
     """Attempts died at the same element, one after the other."""
 

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from airflow_resume.errors import InvalidKeyError, InvalidValueError, ValueTooLargeError
+from airflow_resume.natives import such_as
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -137,7 +138,8 @@ def _check(value: object, at: str, depth: int) -> None:
                 _check(item, f"{at}[{index}]", depth + 1)
         case _:
             kind = type(value).__name__
-            raise InvalidValueError(f"{at} is a {kind}, which is not JSON.", "Store text, a number, a list or a dict.")
+            remedy = f"Store text, a number, a list or a dict{such_as(value)}."
+            raise InvalidValueError(f"{at} is a {kind}, which is not JSON.", remedy)
 
 
 def _check_number(number: float, at: str) -> None:

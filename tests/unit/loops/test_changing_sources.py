@@ -1,53 +1,445 @@
-"""Whatever a source does, however a loop is gone through, and however its attempts end: nothing is skipped."""
+"""Sources that change under the loop: what is delivered, by the table in docs/loops.md."""
 
 from __future__ import annotations
 
-import os
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any, Literal
 
 import pytest
-from changing_sources import CHANGING, Change
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from ways_of_consuming import IN_PLACE, WAYS, ChangingWorld, Script, run
 
-EXAMPLES = int(os.environ.get("AIRFLOW_RESUME_TEST_EXAMPLES", "600"))
-"""More of them look for more: `--hypothesis-profile=search` for others each time."""
-DURABILITIES = ["sync", "async", "counted", "exit"]
+from airflow_resume import checkpoint
+from airflow_resume.errors import SourceChangedError
+from airflow_resume.loops import CursorToken, Files, Keyset, Offset, Page, PageNumber
+from airflow_resume.store import MemoryStore
 
-
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("source", CHANGING)
-def test_a_loop_that_nothing_happens_to(source: str, way: str) -> None:
-    run(ChangingWorld(7, Script()), WAYS[way], CHANGING[source], "async")
+KEY = "resume.loop.l"
+SIZE = 3
+NEW_YEAR = datetime(2026, 1, 1, tzinfo=timezone.utc)
 
 
-# --- everything together ----------------------------------------------------------------------------------------
+@dataclass
+class Table:
+    """Rows in the order of their ids, asked for in every way."""
 
-endings = st.lists(
-    st.tuples(st.sampled_from(["raise", "break", "stop", "timeout", "kill"]), st.integers(0, 4)), max_size=4
-).filter(lambda chosen: sum(how == "kill" for how, _ in chosen) < 3)
-"""Fewer deaths than `max_stalls`, so that any `StalledError` is wrong."""
-one_change = st.builds(
-    Change, what=st.sampled_from(["delete", "insert", "update", "append"]), at=st.integers(0, 7)
+    ids: list[int]
+    versions: dict[int, int] = field(default_factory=dict)
+
+    def rows(self, ids: list[int]) -> list[dict[str, Any]]:
+        return [{"id": key, "at": NEW_YEAR, "version": self.versions.get(key, 0)} for key in ids]
+
+    def behind(self, after: int | None, limit: int) -> list[dict[str, Any]]:
+        return self.rows([key for key in self.ids if after is None or key > after][:limit])
+
+    def before(self, after: int | None, limit: int) -> list[dict[str, Any]]:
+        return self.rows([key for key in reversed(self.ids) if after is None or key < after][:limit])
+
+    def of_token(self, after: int | None) -> Page[dict[str, Any]]:
+        found = self.behind(after, SIZE)
+        return Page(found, found[-1]["id"] if found and found[-1]["id"] != self.ids[-1] else None)
+
+    def from_offset(self, offset: int, limit: int) -> list[dict[str, Any]]:
+        return self.rows(self.ids[offset : offset + limit])
+
+    def of_number(self, number: int) -> list[dict[str, Any]]:
+        return self.from_offset(SIZE * (number - 1), SIZE)
+
+
+SOURCES: dict[str, Callable[[Table], Any]] = {
+    "keyset": lambda table: Keyset(table.behind, key="id", limit=SIZE),
+    "keyset, descending": lambda table: Keyset(table.before, key="id", limit=SIZE, descending=True),
+    "keyset of two columns": lambda table: Keyset(
+        lambda after, limit: table.behind(after and after[1], limit), key=("at", "id"), limit=SIZE
+    ),
+    "tokens": lambda table: CursorToken(table.of_token),
+    "offset": lambda table: Offset(table.from_offset, limit=SIZE),
+    "page number": lambda table: PageNumber(table.of_number, check_repeats=False),
+}
+BY_KEY = ("keyset", "keyset, descending", "keyset of two columns", "tokens")
+"""What is deleted or inserted moves no other row to another page."""
+
+
+@dataclass
+class Attempts:
+    """Attempts at one loop over the rows of a table."""
+
+    name: str
+    table: Table
+    drains: bool = False
+    store: MemoryStore = field(default_factory=MemoryStore)
+    done: list[int] = field(default_factory=list)
+    again: int = 0
+
+    def run(self, leave_at: int | None = None) -> list[int]:
+        """One attempt, which leaves in the body of an element; what it was given."""
+        loop = checkpoint(
+            SOURCES[self.name](self.table), name="l", each=True, store=self.store, durability="sync", max_stalls=None
+        )
+        delivered: list[int] = []
+        before = set(self.done)
+        for row in loop:
+            delivered.append(row["id"])
+            if len(delivered) - 1 == leave_at:
+                break
+            self.done.append(row["id"])
+            if self.drains and row["id"] in self.table.ids:
+                self.table.ids.remove(row["id"])
+        self.again = len(before & set(delivered))
+        return delivered
+
+    @property
+    def record(self) -> Any:
+        return self.store.values[KEY]
+
+
+# --- the table of the page ------------------------------------------------------------------------------------
+
+Change = Literal["deleted", "inserted", "updated"]
+
+
+def change(table: Table, what: Change, done: list[int]) -> None:
+    """Of the rows that are done, the first; or a row in front of it."""
+    if what == "deleted":
+        table.ids.remove(done[0])
+    elif what == "inserted":
+        table.ids.append(done[0] + (5 if done[0] > 50 else -5))
+        table.ids.sort()
+    else:
+        table.versions[done[0]] = 1
+
+
+GOES_ON = {(name, what) for name in SOURCES if name.startswith("keyset") for what in ("deleted", "inserted", "updated")}
+
+
+@pytest.mark.parametrize("what", ["deleted", "inserted", "updated"])
+@pytest.mark.parametrize("name", SOURCES)
+def test_a_page_that_changed_in_its_done_part_is_gone_on_with_or_comes_again(
+    name: str, what: Change, caplog: pytest.LogCaptureFixture
+) -> None:
+    attempts = Attempts(name, Table(list(range(10, 110, 10))))
+    assert len(attempts.run(leave_at=2)) == 3
+    done = list(attempts.done)
+    change(attempts.table, what, done)
+    left = attempts.run()
+    there = [key for key in attempts.table.ids if key in {*range(10, 110, 10)}]
+    assert set(there) <= {*done, *left}, "nothing was passed over"
+    comes_again = "delivering it from its start" in caplog.text
+    assert comes_again is ((name, what) not in GOES_ON)
+    assert attempts.again == (0 if not comes_again else len(set(done) & set(attempts.table.ids)))
+    assert attempts.record["done"]
+    assert attempts.record["n"] == len(left) + (0 if comes_again else len(done)), "what comes again is counted once"
+
+
+@pytest.mark.parametrize("name", BY_KEY)
+def test_a_loop_that_deletes_what_it_has_done_loses_nothing(name: str) -> None:
+    """The commonest way of draining a queue."""
+    attempts = Attempts(name, Table(list(range(40))), drains=True)
+    while attempts.run(leave_at=4)[4:]:
+        pass
+    assert sorted(attempts.done) == list(range(40))
+    assert attempts.table.ids == []
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_an_unchanged_page_is_gone_on_within(name: str, caplog: pytest.LogCaptureFixture) -> None:
+    attempts = Attempts(name, Table(list(range(10))))
+    for leave_at in (1, 1, 0, 2, None):
+        attempts.run(leave_at)
+    assert sorted(attempts.done) == list(range(10))
+    assert "from its start" not in caplog.text
+
+
+@pytest.mark.parametrize("name", ["offset", "page number"])
+def test_with_numbers_whole_pages_shift_and_that_is_not_noticed(name: str) -> None:
+    """The page says so: with these, what is deleted moves the rest."""
+    attempts = Attempts(name, Table(list(range(9))))
+    attempts.run(leave_at=3)
+    del attempts.table.ids[:3]
+    assert attempts.run() == [6, 7, 8]
+
+
+# --- any changes between any attempts -------------------------------------------------------------------------
+
+steps = st.lists(
+    st.tuples(
+        st.integers(0, 5),
+        st.lists(st.integers(0, 60), max_size=3),
+        st.lists(st.integers(0, 60), max_size=3),
+        st.lists(st.integers(0, 60), max_size=2),
+    ),
+    max_size=6,
 )
-changes = st.dictionaries(
-    st.tuples(st.integers(1, 4), st.integers(-1, 4)), st.lists(one_change, min_size=1, max_size=2), max_size=3
-)
+"""How many elements an attempt does, and then the ids that are deleted, inserted and updated."""
+
+
+@given(name=st.sampled_from(BY_KEY), ids=st.sets(st.integers(0, 60), max_size=14), steps=steps, drains=st.booleans())
+@settings(max_examples=300, deadline=None)
+def test_what_stays_is_delivered_whatever_happens_around_it(
+    *, name: str, ids: set[int], steps: list[Any], drains: bool
+) -> None:
+    attempts = Attempts(name, Table(sorted(ids)), drains)
+    deleted: set[int] = set()
+    for leave_at, gone, new, updated in steps:
+        attempts.run(leave_at)
+        assert attempts.again <= SIZE
+        deleted |= set(gone)
+        attempts.table.ids = sorted((set(attempts.table.ids) | (set(new) - set(attempts.done))) - set(gone))
+        attempts.table.versions |= dict.fromkeys(updated, leave_at + 1)
+    attempts.run()
+    assert attempts.again <= SIZE
+    assert ids - deleted <= set(attempts.done)
+    assert attempts.record["done"]
 
 
 @given(
-    source=st.sampled_from(sorted(CHANGING)),
-    way=st.sampled_from(sorted(WAYS)),
-    durability=st.sampled_from(DURABILITIES),
-    rows=st.integers(1, 8),
-    endings=endings,
-    changes=changes,
-    drains=st.sampled_from([0, 0, 1, 1, 2, 3]),
+    name=st.sampled_from(["offset", "page number"]),
+    count=st.integers(0, 14),
+    steps=st.lists(
+        st.tuples(st.integers(0, 5), st.integers(0, 2), st.sets(st.integers(0, 14), max_size=2)), max_size=6
+    ),
 )
-@settings(max_examples=EXAMPLES)
-def test_nothing_is_skipped_and_nothing_comes_again_beyond_the_bound(
-    *, source: str, way: str, durability: str, rows: int, endings: Any, changes: Any, drains: int
+@settings(max_examples=200, deadline=None)
+def test_with_numbers_what_is_appended_or_updated_loses_nothing(name: str, count: int, steps: list[Any]) -> None:
+    attempts = Attempts(name, Table(list(range(count))))
+    for leave_at, more, updated in steps:
+        attempts.run(leave_at)
+        if attempts.record["done"]:
+            break
+        attempts.table.ids += range(len(attempts.table.ids), len(attempts.table.ids) + more)
+        attempts.table.versions |= dict.fromkeys(updated, leave_at + 1)
+    attempts.run()
+    assert attempts.again <= SIZE
+    assert attempts.record["done"]
+    assert set(range(count)) <= set(attempts.done)
+
+
+@given(data=st.data())
+@settings(max_examples=100, deadline=None)
+def test_a_map_takes_nothing_for_done_that_only_stands_where_something_done_stood(data: st.DataObject) -> None:
+    """Rows done ahead of others are known by what they are, not by their place."""
+    table = Table(list(range(12)))
+    store, failing = MemoryStore(), data.draw(st.sets(st.integers(0, 11), min_size=1, max_size=3))
+    done: set[int] = set()
+
+    def attempt(broken: set[int]) -> None:
+        loop = checkpoint(CursorToken(table.of_token), name="l", each=True, store=store, max_stalls=None)
+
+        def work(row: Any) -> int:
+            if row["id"] in broken:
+                raise ValueError(row)
+            return int(row["id"])
+
+        for key in loop.map(work, workers=3):
+            done.add(key)
+            if data.draw(st.booleans()):
+                table.ids.remove(key)
+
+    with pytest.raises(ValueError, match="id"):
+        attempt(failing)
+    kept = set(table.ids)
+    attempt(set())
+    assert kept <= done
+    assert store.values[KEY]["done"]
+
+
+# --- what proves a place --------------------------------------------------------------------------------------
+
+
+class Opaque:
+    """Its text has an address."""
+
+
+class Shown:
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    def __repr__(self) -> str:
+        return f"Shown({self.number})"
+
+
+class Failing:
+    def __repr__(self) -> str:
+        raise RuntimeError("broken")
+
+
+@pytest.mark.parametrize(
+    ("item", "goes_on"),
+    [
+        (lambda number: number, True),
+        (lambda number: {"id": number, "tags": [1.5, None, True, b"x"]}, True),
+        (lambda number: {"at": NEW_YEAR + timedelta(number)}, True),
+        (lambda number: (number, NEW_YEAR), True),
+        (lambda number: Path(f"/{number}"), True),
+        (Shown, True),
+        (lambda number: "\ud800" * number, True),
+        (lambda _number: Opaque(), False),
+        (lambda _number: Failing(), False),
+        (lambda number: {"a": Opaque(), "id": number}, False),
+    ],
+)
+def test_items_of_any_kind_are_recognised_or_come_again(item: Callable[[int], Any], *, goes_on: bool) -> None:
+    store = MemoryStore()
+
+    def attempt(leave_at: int | None) -> list[Any]:
+        loop = checkpoint([[item(number) for number in range(4)]], name="l", each=True, store=store)
+        delivered = []
+        for element in loop:
+            delivered.append(element)
+            if len(delivered) - 1 == leave_at:
+                break
+        return delivered
+
+    attempt(2)
+    assert len(attempt(None)) == (2 if goes_on else 4)
+
+
+def test_a_body_that_changes_its_rows_in_place_gets_the_page_again_and_loses_nothing() -> None:
+    store = MemoryStore()
+
+    def attempt(leave_at: int | None) -> list[int]:
+        delivered: list[int] = []
+        source = CursorToken(lambda _token: Page([{"id": number} for number in range(4)]))
+        for row in checkpoint(source, name="l", each=True, store=store, durability="sync"):
+            delivered.append(row["id"])
+            row["id"] = -1
+            if len(delivered) - 1 == leave_at:
+                break
+        return delivered
+
+    assert attempt(2) == [0, 1, 2]
+    assert attempt(None) == [0, 1, 2, 3]
+
+
+def test_a_body_that_changes_the_keys_of_its_rows_moves_no_position() -> None:
+    table, store = Table(list(range(8))), MemoryStore()
+
+    def attempt(leave_at: int | None) -> list[int]:
+        delivered: list[int] = []
+        source = Keyset(table.behind, key="id", limit=4)
+        for row in checkpoint(source, name="l", each=True, store=store, durability="sync"):
+            delivered.append(row["id"])
+            row["id"] += 100
+            if len(delivered) - 1 == leave_at:
+                break
+        return delivered
+
+    assert attempt(2) + attempt(None) == [0, 1, 2, 2, 3, 4, 5, 6, 7]
+
+
+def test_an_element_has_one_id_in_every_attempt_also_where_the_page_comes_again() -> None:
+    for later in ([0, 1, 2, 3], [9, 1, 2, 3]):
+        store, ids = MemoryStore(), dict[int, set[str]]()
+        for rows, leave_at in (([0, 1, 2, 3], 2), (later, None)):
+            with checkpoint([rows], name="l", each=True, store=store) as loop:
+                for number, element in enumerate(loop):
+                    ids.setdefault(element, set()).add(loop.element.id)
+                    if number == leave_at:
+                        break
+        assert all(len(each) == 1 for each in ids.values())
+        assert ids[2].isdisjoint(ids[3])
+
+
+def test_positions_of_older_releases_are_taken_up_from_the_start_of_the_page(caplog: pytest.LogCaptureFixture) -> None:
+    table = Table(list(range(8)))
+    for name, page in (
+        ("keyset", {"after": 2, "rows": 3}),
+        ("tokens", {"token": 2, "rows": 3}),
+        ("offset", {"offset": 3}),
+        ("page number", {"page": 2, "rows": 3}),
+    ):
+        attempts = Attempts(name, table)
+        attempts.run(leave_at=4)
+        attempts.record.update(pos={"page": page, "index": 1, "of": 3}, n=4)
+        assert attempts.run() == [3, 4, 5, 6, 7]
+        assert attempts.record["n"] == 8
+    assert caplog.text.count("not the same ones for certain") == 4
+
+
+# --- lists ----------------------------------------------------------------------------------------------------
+
+
+def listed(files: list[Any], store: MemoryStore, done: list[Any], leave_at: int | None = None, **options: Any) -> None:
+    """An attempt whose body moves each file away."""
+    for number, path in enumerate(checkpoint(sorted(files), name="l", store=store, **options)):
+        if number == leave_at:
+            return
+        files.remove(path)
+        done.append(path)
+
+
+class Named(dict[str, str]):
+    """As an API lists them."""
+
+    def __lt__(self, other: Any) -> bool:
+        return bool(self["name"] < other["name"])
+
+
+@pytest.mark.parametrize("kind", [str, Path, lambda name: Named(name=name), lambda name: (name, 1)])
+def test_a_list_whose_files_are_moved_by_the_body_loses_none(
+    kind: Callable[[str], Any], caplog: pytest.LogCaptureFixture
 ) -> None:
-    world = ChangingWorld(rows, Script(endings=endings, changes=changes, drains=drains))
-    run(world, WAYS[way], CHANGING[source], durability)
+    """`sorted(glob(...))`."""
+    store, done, files = MemoryStore(), list[Any](), [kind(f"{number}.csv") for number in range(10)]
+    everything = list(files)
+    with caplog.at_level("INFO"):
+        for leave_at in (3, 2, None):
+            listed(files, store, done, leave_at)
+    assert done == everything
+    assert files == []
+    assert caplog.text.count("started over, as the source changed") == 2
+
+
+def test_a_new_file_that_sorts_first_is_not_passed_over() -> None:
+    store, done = MemoryStore(), list[str]()
+    for files, leave_at in ((["b", "c", "d"], 1), (["a", "b", "c", "d"], None)):
+        for number, path in enumerate(checkpoint(files, name="l", store=store)):
+            if number == leave_at:
+                break
+            done.append(path)
+    assert set(done) == set("abcd")
+
+
+@pytest.mark.parametrize("later", [["a", "b", "c", "d", "e"], ["a", "b", "c"]])
+def test_a_list_that_has_its_done_part_goes_on(later: list[str]) -> None:
+    store, done = MemoryStore(), list[str]()
+    for files, leave_at in ((["a", "b", "c", "d"], 2), (later, None)):
+        for number, path in enumerate(checkpoint(files, name="l", store=store)):
+            if number == leave_at:
+                break
+            done.append(path)
+    assert done == later
+
+
+def test_a_list_that_changed_follows_on_change() -> None:
+    store = MemoryStore()
+    next(iter(checkpoint(["a", "b"], name="l", store=store)))
+    for number, _ in enumerate(checkpoint(["a", "b"], name="l", store=store)):
+        if number:
+            break
+    with pytest.raises(SourceChangedError, match="element 1 is another one than was done"):
+        list(checkpoint(["b", "c"], name="l", store=store, on_change="fail"))
+    assert list(checkpoint(["b", "c"], name="l", store=store, on_change="resume")) == ["c"]
+
+
+def test_elements_of_a_list_that_cannot_be_recognised_are_taken_for_the_same_while_there_are_as_many() -> None:
+    store = MemoryStore()
+    for number, row in enumerate(checkpoint([{"id": 1}, {"id": 2}, {"id": 3}], name="l", store=store)):
+        row["seen"] = True
+        if number == 1:
+            break
+    assert list(checkpoint([{"id": 1}, {"id": 2}, {"id": 3}], name="l", store=store)) == [{"id": 2}, {"id": 3}]
+
+
+def test_a_listing_of_files_that_are_moved_loses_none() -> None:
+    store, done, files = MemoryStore(), list[str](), [f"{number}.csv" for number in range(10)]
+    for leave_at in (3, 2, None):
+        for number, path in enumerate(checkpoint(Files(sorted(files)), name="l", store=store)):
+            if number == leave_at:
+                break
+            files.remove(path)
+            done.append(path)
+    assert len(done) == 10

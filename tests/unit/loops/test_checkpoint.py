@@ -220,7 +220,10 @@ def test_a_listing_that_shrank_is_named() -> None:
     leave_by_break(checkpoint(range(5), name="l", store=store))
     for shorter in ([0], iter([0])):
         with pytest.raises(SourceChangedError, match="2 elements were done before"):
-            list(checkpoint(shorter, name="l", store=store))
+            list(checkpoint(shorter, name="l", on_change="resume", store=store))
+    with pytest.raises(SourceChangedError, match="there changed: there were 2 elements or more, and are 1"):
+        list(checkpoint([0], name="l", on_change="fail", store=store))
+    assert list(checkpoint([0], name="l", store=store)) == [0]
 
 
 def test_the_log_says_where_the_loop_goes_on(caplog: pytest.LogCaptureFixture) -> None:

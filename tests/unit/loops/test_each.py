@@ -29,7 +29,7 @@ def pages(*sizes: int) -> CursorToken[str]:
 
 
 def items(source: Source[Any], position: Any = None) -> list[Any]:
-    """What a later attempt gets from a position on; it follows the source back to the start of a page, as a loop does."""
+    """What a later attempt gets from a position on; it goes back to the start of a page, as a loop does."""
     try:
         return [item for item, _ in source.elements(as_kept(position))]
     except PlaceLostError as lost:

@@ -138,10 +138,10 @@ def test_a_key_may_be_computed() -> None:
 @pytest.mark.parametrize(
     ("pages", "message"),
     [
-        ([[{"id": 2}, {"id": 1}]], r"fetch\(None, 2\) returned, the key 1 is not greater than 2 before it"),
+        ([[{"id": 2}, {"id": 1}]], r"fetch\(None, 3\) returned, the key 1 is not greater than 2 before it"),
         ([[{"id": 0}, {"id": -1}]], "the key -1 is not greater than 0"),
         ([[{"id": 2}, {"id": 2}]], "the key 2 is not greater than 2"),
-        ([[{"id": 1}, {"id": 2}], [{"id": 2}]], r"fetch\(2, 2\) returned, the key 2 is not greater than 2"),
+        ([[{"id": 1}, {"id": 2}], [{"id": 2}]], r"fetch\(2, 3\) returned, the key 2 is not greater than 2"),
         ([[{"id": "b"}, {"id": "B"}]], "Sort text by its code points"),
         ([[{"id": 1}, {"id": "2"}]], r"the key '2' does not compare with 1 before it \(.*'str' and 'int'\)"),
         ([[{"id": NEW_YEAR}, {"id": datetime(2027, 1, 1)}]], "does not compare.*offset-naive"),  # noqa: DTZ001
@@ -195,7 +195,7 @@ class Moment(datetime):
 @pytest.mark.parametrize(
     ("key", "message"),
     [
-        (float("nan"), r"the last key that fetch\(None, 2\) returned is nan"),
+        (float("nan"), r"the last key that fetch\(None, 3\) returned is nan"),
         (Level.LOW, "is a Level, which the next attempt would not get back as it is"),
         (Moment(2026, 1, 1, tzinfo=timezone.utc), "is a Moment"),
         (2**70, "outside 64 bits"),
@@ -231,5 +231,5 @@ def test_bad_arguments_are_refused_at_the_call(arguments: dict[str, Any], error:
 
 
 def test_an_answer_without_rows_is_named() -> None:
-    with pytest.raises(WrongAnswerError, match=r"fetch\(None, 2\) answered with None"):
+    with pytest.raises(WrongAnswerError, match=r"fetch\(None, 3\) answered with None"):
         ids(only(None))

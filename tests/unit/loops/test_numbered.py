@@ -114,15 +114,16 @@ def test_first_number_and_size_change_what_a_number_means() -> None:
     ("fetch", "asked"),
     [
         pytest.param(Items(0), [0], id="empty first page"),
-        pytest.param(Items(5), [0, 3], id="short page"),
+        pytest.param(Items(5), [0, 3, 5], id="short page"),
         pytest.param(Items(6), [0, 3, 6], id="empty page"),
+        pytest.param(Items(5, most=2), [0, 2, 4, 5], id="an API that gives less than it is asked for"),
         pytest.param(Items(6, total=6), [0, 3], id="total"),
         pytest.param(Items(6, total=6, most=2), [0, 2, 4], id="short pages before the total"),
         pytest.param(Items(4, total=6), [0, 3, 4, 4], id="less than the total"),
-        pytest.param(Items(4, total=0), [0, 3], id="a total that cannot be"),
+        pytest.param(Items(4, total=0), [0, 3, 4], id="a total that cannot be"),
     ],
 )
-def test_offsets_end_at_a_short_or_empty_page_or_at_the_total(fetch: Items, asked: list[int]) -> None:
+def test_offsets_end_at_an_empty_page_or_at_the_total(fetch: Items, asked: list[int]) -> None:
     assert [item for page in items(Offset(fetch, limit=3)) for item in page] == list(range(fetch.count))
     assert fetch.asked == [(offset, 3) for offset in asked]
 

@@ -26,6 +26,7 @@ from airflow_resume.loops import (
     TimeSlices,
 )
 from airflow_resume.loops.each import Each
+from airflow_resume.loops.places import saved
 from airflow_resume.loops.sources import as_source
 from airflow_resume.loops.stateful import ResumeFunction, Stateful
 
@@ -130,12 +131,12 @@ FOR_ASYNC: dict[str, Callable[[], Source[Any]]] = {
 
 
 def found(source: Source[Any], position: Any) -> list[tuple[Any, Any]]:
-    return list(source.elements(position))
+    return [(element, saved(after)) for element, after in source.elements(position)]
 
 
 def afound(source: Source[Any], position: Any) -> list[tuple[Any, Any]]:
     async def collected() -> list[tuple[Any, Any]]:
-        return [pair async for pair in source.aelements(position)]
+        return [(element, saved(after)) async for element, after in source.aelements(position)]
 
     return asyncio.run(collected())
 

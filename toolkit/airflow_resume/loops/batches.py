@@ -12,7 +12,8 @@ from airflow_resume.arguments import check_whole
 from airflow_resume.errors import SourceChangedError
 from airflow_resume.loops.chunks import IN_MEMORY, Chunk
 from airflow_resume.loops.order import refuse_unordered
-from airflow_resume.loops.source import Source
+from airflow_resume.loops.places import print_of_simple
+from airflow_resume.loops.source import Source, members
 
 if TYPE_CHECKING:
     from typing import Literal
@@ -33,7 +34,9 @@ class Batches(Source[T_co]):
     The iterable must give the same elements in the same order in every attempt. A sequence is entered by its index;
     any other iterable is gone through from its start, without delivering what was done before, which the log says. An
     asynchronous iterable is for `async for` only. A position is the number of elements done, so `size` may change
-    between attempts.
+    between attempts. Beside it are kept how many there are, and, of a list of texts, numbers, paths or the like, a
+    fingerprint of the last one done. Another element in its place, or fewer elements where they cannot be recognised,
+    are a change of the source and follow the loop's `on_change`.
 
     >>> [batch for batch, _ in Batches(range(5), size=2).elements(0)]
     [[0, 1], [2, 3], [4]]
@@ -63,9 +66,46 @@ class Batches(Source[T_co]):
             raise TypeError(f"Batches needs an iterable of elements, not {type(iterable).__name__}.\nPass a list.")
         check_whole("size", size, least=1)
         self._iterable = iterable
+        self._recalled: tuple[JsonValue, dict[str, Any]] = (None, {})
+        self._there: int | None = None
         self._size = size
         if size > 1:
             self.noun = "list"
+
+    def changes(self, position: JsonValue) -> Sequence[str]:
+        """Whether a list has shrunk, or has another element where the last one stood that was done."""
+        done, length = _done(position), self._length()
+        if done == 0 or length is None:
+            return []
+        if length < done:
+            return [f"there were {done} elements or more, and are {length}"]
+        before, seen = self._recalled
+        is_there = before == position
+        if is_there and "last" in seen and (last := self._print_of(done)) is not None:
+            return [] if last == seen["last"] else [f"element {done} is another one than was done"]
+        return [f"there were {seen['of']} elements, and are {length}"] if length < seen.get("of", 0) else []
+
+    def seen(self, position: JsonValue) -> JsonValue:
+        """How many there are, and a fingerprint of the last one that is done, where that is a simple value."""
+        length, last = self._length(), self._print_of(_done(position))
+        return None if length is None else {"of": length} | ({} if last is None else {"last": last})
+
+    def recall(self, position: JsonValue, seen: JsonValue) -> None:
+        """For `changes`."""
+        self._recalled = position, members(seen)
+
+    def shortfall(self, position: JsonValue) -> str | None:
+        """Less elements than there were when it was entered: the body has taken some out."""
+        there, length = self._there, self._length()
+        if position is None or there is None or length is None or not max(_done(position), length) < there:
+            return None
+        return f"{_done(position):,} of {there:,} elements"
+
+    def _print_of(self, number: int) -> str | None:
+        """A fingerprint of an element, by its number from 1."""
+        if not isinstance(self._iterable, (list, tuple, range)) or not 0 < number <= len(self._iterable):
+            return None
+        return print_of_simple(self._iterable[number - 1])
 
     def numbering(self) -> JsonValue:
         """The elements are the same in every attempt; how many are in a list may change."""
@@ -100,6 +140,7 @@ class Batches(Source[T_co]):
     def _entered(self, done: int) -> Iterator[Any]:
         if not isinstance(self._iterable, Iterable):
             raise TypeError(f"{type(self._iterable).__name__} is asynchronous.\nIterate the loop with `async for`.")
+        self._there = self._length()
         return _entered(self._iterable, done)
 
     def elements(self, position: JsonValue) -> Iterator[tuple[Any, JsonValue]]:

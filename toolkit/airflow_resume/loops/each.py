@@ -76,6 +76,18 @@ class Each(Source[T_co]):
         """Those of the source."""
         return self._source.changes(members(position).get("page"))
 
+    def seen(self, position: JsonValue) -> JsonValue:
+        """What the source has seen."""
+        return self._source.seen(members(position).get("page"))
+
+    def recall(self, position: JsonValue, seen: JsonValue) -> None:
+        """For the source."""
+        self._source.recall(members(position).get("page"), seen)
+
+    def shortfall(self, position: JsonValue) -> str | None:  # noqa: ARG002
+        """That of the source. The last pages may be empty, which no position here tells."""
+        return self._source.shortfall(None)
+
     def chunks(self, position: JsonValue) -> Iterator[Chunk[T_co]]:
         """The items of each page. A page without any leaves no position: the next item's page comes with its own."""
         place = members(position)
@@ -105,13 +117,9 @@ class Each(Source[T_co]):
         within = self._source.within(page, here)
         start = _entry(items, place, here, has_keys=within is not None)
         of = len(items)
-        if within is not None:
-            position = _by_key(within)
-        else:
-            position = _by_number(here, of, _before(after), Prints(items), start)
-        return Chunk(
-            islice(items, start, None), position, may_fail=type(items) not in IN_MEMORY, end=_before(after)
-        )
+        by_number = _by_number(here, of, _before(after), Prints(items), start)
+        position = by_number if within is None else _by_key(within)
+        return Chunk(islice(items, start, None), position, may_fail=type(items) not in IN_MEMORY, end=_before(after))
 
 
 def _entry(items: Sequence[object], place: dict[str, Any], here: JsonValue, *, has_keys: bool) -> int:

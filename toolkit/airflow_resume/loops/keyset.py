@@ -5,13 +5,17 @@ from __future__ import annotations
 import reprlib
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from datetime import date, datetime
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from uuid import UUID
 
 from airflow_resume import values
 from airflow_resume.arguments import check_whole
 from airflow_resume.errors import InvalidValueError, KeyColumnError, UnsortedKeyError
 from airflow_resume.loops.pages import Ask, Found, Page, PagedSource, Walk, as_page
 from airflow_resume.loops.source import members
+from airflow_resume.loops.tables import as_rows, column, column_names, head, is_table
+from airflow_resume.natives import native, such_as
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -25,11 +29,12 @@ Key: TypeAlias = "str | tuple[str, ...] | Callable[[Any], Any]"
 class Keyset(PagedSource[T]):
     """The pages of a query that is asked again and again for the rows behind the last key.
 
-    `fetch(after, limit)` returns up to `limit` rows whose key is greater than `after` (None: from the start), in the
-    order of the key, or a `Page(rows, total=...)`. It may be a coroutine function, for `async for`. Keys strictly
-    increase, within a page and from page to page: rows with the same key would be skipped at the border of a page, so
-    add a column that makes it unique. Only an empty page ends the loop, not a short one. An element is a `Page` of
-    rows. A position is the last key, with its type, and the number of rows before: `{"after": ..., "rows": ...}`.
+    `fetch(after, limit)` returns up to `limit` rows whose key comes after `after` (None: from the start), in the order
+    of the key, or a `Page(rows, total=...)`. It may be a coroutine function, for `async for`. Rows with the same key
+    would be skipped at the border of a page, so the key must be unique: add a column that makes it so. To see that it
+    is, fetch is asked for one row more than `limit`, which is not delivered with the page. Only an empty page ends the
+    loop, not a short one. An element is a `Page` of rows; the rows may be a data frame or an Arrow table as well. A
+    position is the last key, with its type, and the number of rows before: `{"after": ..., "rows": ...}`.
 
     >>> table = [{"id": 1}, {"id": 3}, {"id": 4}]
     >>> def fetch(after, limit):
@@ -41,11 +46,15 @@ class Keyset(PagedSource[T]):
         fetch: as above.
         key: the name of the key column, a tuple of several, or a function of the row. A name is looked up as
             `row[name]`, or else as an attribute. A key is text, a number, a date or datetime, a Decimal, a UUID, bytes,
-            or a tuple of these, and never None.
+            or a tuple of these, and never None. A number of NumPy and a Timestamp of pandas are handed to fetch as
+            Python's own.
         limit: rows a page; it may change between attempts.
+        descending: True where the keys decrease; of several columns, a tuple of the names of those that do.
+        unique: True says that no two rows have the same key: then fetch is asked for `limit` rows, for APIs that give
+            no more.
 
     Raises:
-        UnsortedKeyError: a key is not greater than the one before it, or does not compare with it.
+        UnsortedKeyError: a key does not come after the one before it, or does not compare with it.
         KeyColumnError: a row has no key; the message lists the columns there are.
         InvalidValueError: a key cannot be saved; its page was not delivered.
         WrongAnswerError: fetch returned neither rows nor a `Page`.
@@ -53,39 +62,96 @@ class Keyset(PagedSource[T]):
 
     kind = "keyset"
 
-    def __init__(self, fetch: Callable[[Any, int], Answer[T] | Awaitable[Answer[T]]], *, key: Key, limit: int) -> None:
+    def __init__(
+        self,
+        fetch: Callable[[Any, int], Answer[T] | Awaitable[Answer[T]]],
+        *,
+        key: Key,
+        limit: int,
+        descending: bool | tuple[str, ...] = False,
+        unique: bool = False,
+    ) -> None:
         super().__init__(fetch)
         check_whole("limit", limit, least=1)
         self._limit = self._page_size = limit
+        self._asked = limit if unique else limit + 1
         self._key_of = _reader(key)
+        self._is_tuple = isinstance(key, tuple)
         self._names = [key] if isinstance(key, str) else list(key) if isinstance(key, tuple) else None
+        self._descending = _directions(descending, self._names)
 
     def definition(self) -> Mapping[str, object]:
-        """The names of the key columns, where they are known."""
-        return {} if self._names is None else {"key": self._names}
+        """The names of the key columns, where they are known, and which of them decrease."""
+        names = {} if self._names is None else {"key": self._names}
+        return names | ({"descending": list(self._descending)} if any(self._descending) else {})
+
+    def within(self, page: Any, here: JsonValue) -> Callable[[int], JsonValue]:
+        """The position behind a row is its own key. The keys are read here, before a body can change a row."""
+        rows = members(here).get("rows", 0)
+        keys = self._keys(page.items, "a page")
+        for key in keys:
+            if not _is_surely_kept(key):
+                _refuse_unstorable(key, "a key of a page")
+        return lambda done: {"after": values.encode(keys[done - 1]), "rows": rows + done}
 
     def _walk(self, position: JsonValue) -> Walk[T]:
         place = members(position)
         after, rows = values.decode(place.get("after")), place.get("rows", 0)
         while True:
-            call = f"fetch({reprlib.repr(after)}, {self._limit})"
-            page = as_page((yield Ask((after, self._limit))), call)
+            call = f"fetch({reprlib.repr(after)}, {self._asked})"
+            page = as_page((yield Ask((after, self._asked))), call)
             if len(page.items) == 0:
                 return
-            after = self._last_key(page.items, after, call)
-            rows += len(page.items)
+            keys = self._keys(page.items, call)
+            self._refuse_unsorted(keys, after, call)
+            if len(keys) == self._limit + 1:  # it has shown that the key does not repeat at the border
+                page, keys = replace(page, items=head(page.items, self._limit)), keys[: self._limit]
+            after = keys[-1]
+            _refuse_unstorable(after, f"the last key that {call} returned")
+            rows += len(keys)
             encoded = values.encode(after)
             yield Found(replace(page, next=encoded), {"after": encoded, "rows": rows})
 
-    def _last_key(self, rows: Sequence[T], after: object, call: str) -> object:
-        """The key of the last row, all of them checked."""
-        for row in rows:
-            key = self._key_of(row)
-            if after is not None:
-                _refuse_unsorted(key, after, call)
+    def _keys(self, rows: Any, call: str) -> list[Any]:
+        """The key of each row."""
+        if not is_table(rows):
+            return [self._key_of(row) for row in rows]
+        if self._names is None:
+            return [self._key_of(row) for row in as_rows(rows)]
+        names = column_names(rows)
+        if missing := [name for name in self._names if name not in names]:
+            raise KeyColumnError(
+                f"What {call} returned has no column {missing[0]!r} for the key; it has {', '.join(names)}.",
+                "Select it, or give key= another name or a function of the row.",
+            )
+        columns = [
+            [_filled(native(value), f"the key column {name!r}") for value in column(rows, name)] for name in self._names
+        ]
+        return list(zip(*columns, strict=True)) if self._is_tuple else columns[0]
+
+    def _refuse_unsorted(self, keys: Sequence[Any], after: Any, call: str) -> None:
+        for key in keys:
+            if after is not None and (objection := _objection(key, after, self._descending)) is not None:
+                text = " Sort text by its code points (COLLATE C)." if isinstance(key, str) else ""
+                raise UnsortedKeyError(
+                    f"In what {call} returned, the key {reprlib.repr(key)} {objection}, so rows would be skipped.",
+                    f"Sort by the key, ask for rows strictly after `after`, and add a unique column to a key that"
+                    f" repeats.{text}",
+                )
             after = key
-        _refuse_unstorable(after, call)
-        return after
+
+
+def _directions(descending: object, names: list[str] | None) -> tuple[bool, ...]:
+    """Of each column of the key, whether it decreases; one for all of them, where there is one only."""
+    if isinstance(descending, bool):
+        return (descending,)
+    if names is None or not isinstance(descending, tuple) or not set(descending) <= set(names):
+        raise TypeError(
+            f"descending={descending!r} must be True or False, or a tuple of names of the key columns"
+            f" ({', '.join(names or ['none, as key= is a function'])})"
+        )
+    decreases = tuple(name in descending for name in names)
+    return decreases if len(set(decreases)) > 1 else decreases[:1]
 
 
 def _reader(key: object) -> Callable[[Any], Any]:
@@ -124,6 +190,7 @@ def _computed(row: Any, key: Callable[[Any], Any]) -> Any:
 
 
 def _filled(value: Any, what: str) -> Any:
+    value = native(value)
     if value is None or (isinstance(value, tuple) and None in value):
         raise KeyColumnError(f"A row has None in {what}, after which nothing can be asked for.", "Leave such rows out.")
     return value
@@ -137,38 +204,42 @@ def _columns(row: Any) -> list[str]:
     return [str(name) for name in names]
 
 
-def _refuse_unsorted(key: Any, before: Any, call: str) -> None:
-    objection = _objection(key, before)
-    if objection is None:
-        return
-    text = " Sort text by its code points (COLLATE C)." if isinstance(key, str) else ""
-    raise UnsortedKeyError(
-        f"In what {call} returned, the key {reprlib.repr(key)} {objection}, so rows would be skipped.",
-        f"Sort by the key, ask for rows strictly after `after`, and add a unique column to a key that repeats.{text}",
-    )
-
-
-def _objection(key: Any, before: Any) -> str | None:
+def _objection(key: Any, before: Any, descending: tuple[bool, ...]) -> str | None:
     """Why a key cannot come after the one before it."""
     if _columns_in(key) != _columns_in(before):
         return f"has {_columns_in(key)} columns and {reprlib.repr(before)} before it has {_columns_in(before)}"
     try:
-        is_behind = bool(key > before)
+        is_behind = _is_behind(key, before, descending)
     except TypeError as error:
         return f"does not compare with {reprlib.repr(before)} before it ({error})"
-    return None if is_behind else f"is not greater than {reprlib.repr(before)} before it"
+    if is_behind:
+        return None
+    way = "greater" if not any(descending) else "less" if all(descending) else "further"
+    return f"is not {way} than {reprlib.repr(before)} before it"
+
+
+def _is_behind(key: Any, before: Any, descending: tuple[bool, ...]) -> bool:
+    if len(descending) == 1:
+        return bool(key < before if descending[0] else key > before)
+    for mine, other, decreases in zip(key, before, descending, strict=True):
+        if mine != other:
+            return bool(mine < other if decreases else mine > other)
+    return False
 
 
 def _columns_in(key: object) -> int:
     return len(key) if isinstance(key, tuple) else 1
 
 
-def _refuse_unstorable(key: Any, call: str) -> None:
-    at = f"the last key that {call} returned"
+def _is_surely_kept(key: Any) -> bool:
+    """Whether nothing speaks against a key, as far as that costs nothing to see."""
+    return (type(key) is int and values.MIN_INT <= key <= values.MAX_INT) or type(key) in {datetime, date, UUID}
+
+
+def _refuse_unstorable(key: Any, at: str) -> None:
     if not values.is_exact(key):
         raise InvalidValueError(
             f"{at} is a {type(key).__name__}, which the next attempt would not get back as it is.",
-            "Give key= a function that makes a plain value of it.",
+            f"Give key= a function that makes a plain value of it{such_as(key)}.",
         )
-    encoded = values.encode(key)
-    values.check_sized(encoded, at=at)
+    values.check_sized(values.encode(key), at=at)

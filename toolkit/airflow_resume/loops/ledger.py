@@ -40,6 +40,8 @@ class Ledger:
         self._left = level
         ahead = level.ahead
         self.count, self.done = level.n, level.done
+        self.short = level.short
+        """What was announced and had not come when the source ended, in this attempt or the one before."""
         if ahead is not None and not is_recognised(ahead, source):
             log.warning("The source of %r changed: %d elements that were done ahead are done again", place, ahead.done)
             self.count -= ahead.done
@@ -111,6 +113,8 @@ class Ledger:
 
     def start_over(self, position: JsonValue) -> None:
         """Nothing is done any more."""
+        self._source.recall(position, None)
+        self.short = None
         self.frontier = Frontier(self._source, position)
         self.count, self.done, self.skipped, self._skips = 0, False, 0, []
         self._acked_state, self._inner, self._inner_left = {}, {}, {}
@@ -200,6 +204,8 @@ class Ledger:
             "state": self._acked_state,
             "skipped": self.skipped,
             "skips": self._skips or None,
+            "seen": self._source.seen(self.frontier.position),
+            "short": self.short,
             "inner": inner or None,
         }
 

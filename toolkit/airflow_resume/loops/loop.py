@@ -15,7 +15,17 @@ from airflow_resume.errors import LoopError
 from airflow_resume.loops.each import Each
 from airflow_resume.loops.opening import OnChange, OnClear, OnUnreadable, OpeningPolicy
 from airflow_resume.loops.pages import Page
-from airflow_resume.loops.plan import Ack, Delivery, Durability, Keeping, OnEmpty, OnShutdown, OnStoreError, Plan
+from airflow_resume.loops.plan import (
+    Ack,
+    Delivery,
+    Durability,
+    Keeping,
+    OnEmpty,
+    OnShort,
+    OnShutdown,
+    OnStoreError,
+    Plan,
+)
 from airflow_resume.loops.run import Element, LoopRun
 from airflow_resume.loops.sequence import adelivered, delivered
 from airflow_resume.loops.skip import Skip
@@ -45,6 +55,7 @@ if TYPE_CHECKING:
         on_unreadable: OnUnreadable
         on_store_error: OnStoreError
         on_empty: OnEmpty
+        on_short: OnShort
         on_shutdown: OnShutdown
         within: Checkpoint[Any] | None
         context: AnyContext | None
@@ -100,6 +111,7 @@ def checkpoint(
     on_unreadable: OnUnreadable = "fail",
     on_store_error: OnStoreError = "raise",
     on_empty: OnEmpty = "done",
+    on_short: OnShort = "retry",
     on_shutdown: OnShutdown = "reschedule",
     within: Checkpoint[Any] | None = None,
     context: AnyContext | None = None,
@@ -139,6 +151,9 @@ def checkpoint(
         on_unreadable: a record that cannot be read: `"fail"` (default) or `"restart"`.
         on_store_error: the store is away for longer than a minute: `"raise"` (default) or `"continue"` uncommitted.
         on_empty: a source that never had an element: `"done"` (default) or `"fail"`, so that a retry asks again.
+        on_short: the source ends before all has come that it had announced (`Page.total`, `Page.pages`), or a list had
+            elements taken out by the body: `"retry"` (default) fails, and the next attempt takes it for the end if
+            nothing more comes; `"warn"` takes it at once; `"fail"` never. Either way the record says so, as `short`.
         on_shutdown: the worker goes while the loop runs: `"reschedule"` (default) goes on in the same try, `"fail"`
             raises `LoopStoppedError`, so that a retry goes on.
         within: the loop in whose body this one runs; both are kept in one record, whose choices are the outer one's.
@@ -154,6 +169,7 @@ def checkpoint(
         NoStateStoreError, SourceChangedError, UnreadableRecordError, StalledError: at the first element, with nothing
             touched.
         EmptySourceError: see `on_empty`.
+        ShortSourceError: see `on_short`.
         SupersededError: another attempt has replaced this one; no further element is delivered.
         LoopStoppedError: the task was told to stop, by a person or for a reason that could not be learned.
         AirflowRescheduleException: see `on_shutdown`.
@@ -187,6 +203,7 @@ def checkpoint(
         ack=ack,
         skip=skip,
         on_empty=on_empty,
+        on_short=on_short,
     )
     return Checkpoint(plan, within)
 

@@ -13,7 +13,7 @@ from airflow_resume.loops.opening import decide_opening, inner_facts_of, opening
 from airflow_resume.loops.plan import Plan
 from airflow_resume.loops.record import Level
 from airflow_resume.loops.room import SPARE
-from airflow_resume.loops.session import started_over
+from airflow_resume.loops.session import changes_since, started_over
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -51,13 +51,15 @@ class Nested:
         if left is None:
             self.opening = decide_opening("nothing", plan.policy)
         else:
-            changes = plan.source.changes(left.pos) if left.kind == plan.source.kind else ()
-            facts = inner_facts_of(left, definition=plan.definition, changes=changes)
+            facts = inner_facts_of(left, definition=plan.definition, changes=changes_since(left, plan))
             self.opening, self.changes = decide_opening(facts, plan.policy), facts.changes
             if self.opening.fails:
                 raise opening_error(self.opening, plan.name, left, facts)
-            kept = {"kind": level.kind, "fp": level.fp}
-            level = left.model_copy(update=kept if self.opening.keeps_position else kept | started_over(position))
+            kept: dict[str, Any] = {"kind": level.kind, "fp": level.fp}
+            if not self.opening.keeps_position:
+                plan.source.recall(position, None)
+                kept |= started_over(position)
+            level = left.model_copy(update=kept)
         place = f"{outer.ledger.place}/{plan.name}"
         if left is None and outer.ledger.inner_count >= MANY:
             self.check_room(len(level.model_dump_json()), SPARE, f"the loop {place!r}")

@@ -49,6 +49,7 @@ class PageNumber(PagedSource[T]):
     """
 
     kind = "page_number"
+    _shifts = True
 
     def __init__(
         self,
@@ -83,6 +84,19 @@ class PageNumber(PagedSource[T]):
             return pages
         return min(pages, self._stop - self._start)
 
+    def shortfall(self, position: JsonValue) -> str | None:
+        """Fewer items or pages than were announced, unless it ended where it was told to."""
+        return None if self._is_behind(self._next_number) else super().shortfall(position)
+
+    def _short_of_pages(self) -> str | None:
+        done = self._next_number - self._start
+        return f"{done:,} of {self._pages:,} pages" if self._pages is not None and done < self._pages else None
+
+    @property
+    def _next_number(self) -> int:
+        number: int = members(self._last).get("page", self._start)
+        return number
+
     def _walk(self, position: JsonValue) -> Walk[T]:
         place = members(position)
         number, rows = place.get("page", self._start), place.get("rows", 0)
@@ -110,11 +124,11 @@ class Offset(PagedSource[T]):
     """The pages of an API that is asked for the items from an offset on.
 
     `fetch(offset, limit)` returns up to `limit` items, or a `Page(items, total=...)` where the API says how many there
-    are in all. It may be a coroutine function, for `async for`. With a total the loop ends there, and short pages
-    before it are fine; without one it ends at a page with less than `limit` items, so `limit` must be one that the API
-    really gives. An empty page always ends it, but is asked for once more before the total. An element is a `Page`
-    whose `next` is the next offset. A position is that offset, `{"offset": ...}`, with `"end": true` behind the last
-    page; `limit` may change between attempts.
+    are in all. It may be a coroutine function, for `async for`. With a total the loop ends there; without one it ends
+    at an empty page only, which is one request more: an API may give fewer items than asked for wherever it likes, such
+    as 100 for `limit=1000`, and the loop goes on by what it got. An empty page before the total is asked for once more.
+    An element is a `Page` whose `next` is the next offset. A position is that offset, `{"offset": ...}`, with
+    `"end": true` behind the last page; `limit` may change between attempts.
 
     >>> letters = "abcde"
     >>> source = Offset(lambda offset, limit: list(letters[offset : offset + limit]), limit=2)
@@ -133,6 +147,7 @@ class Offset(PagedSource[T]):
     """
 
     kind = "offset"
+    _shifts = True
 
     def __init__(
         self,
@@ -167,7 +182,7 @@ class Offset(PagedSource[T]):
                 refuse_repeated(page, before, call)
             offset += len(page.items)
             place = {"offset": offset}
-            if is_complete(page, offset) or (len(page.items) < self._limit and not _is_more(page, offset)):
+            if is_complete(page, offset):
                 place["end"] = True
             before = replace(page, next=None if place.get("end") else offset)
             yield Found(before, place)
@@ -208,5 +223,5 @@ def _are_equal(items: object, others: object) -> bool:
     """Arrays and data frames do not compare to a yes or no; they are not looked into."""
     try:
         return bool(items == others)
-    except ValueError:
+    except (TypeError, ValueError):
         return False

@@ -12,11 +12,14 @@ import inspect
 from abc import abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, cast
 
 from airflow_resume.errors import WrongAnswerError
+from airflow_resume.loops.order import is_unordered
 from airflow_resume.loops.source import Source, members
 from airflow_resume.loops.steps import sent
+from airflow_resume.loops.tables import is_table
+from airflow_resume.natives import native
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -68,6 +71,10 @@ class PagedSource(Source[Page[T]]):
     _page_size: int | None = None
     _pages: int | None = None
     _items: int | None = None
+    _shifts = False
+    """Whether rows that are deleted move the others to another place, so that the largest total is what must come."""
+    _last: JsonValue = None
+    """The position behind the page that came last."""
 
     def __init__(self, fetch: Callable[..., Any]) -> None:
         if not callable(fetch):
@@ -89,17 +96,39 @@ class PagedSource(Source[Page[T]]):
         """How many items there are on all pages, once a page has said so."""
         return self._items
 
+    def seen(self, position: JsonValue) -> JsonValue:  # noqa: ARG002
+        """What the API has announced: not every page may say it."""
+        announced = {"rows": self._items, "pages": self._pages}
+        return {name: count for name, count in announced.items() if count is not None} or None
+
+    def recall(self, position: JsonValue, seen: JsonValue) -> None:
+        """What it has announced to an earlier attempt."""
+        self._last = position
+        self._items, self._pages = (members(seen).get(name) for name in ("rows", "pages"))
+
+    def shortfall(self, position: JsonValue) -> str | None:  # noqa: ARG002
+        """Fewer items than were announced; see `_short_of_pages` for pages."""
+        rows = self.rows(self._last) or 0
+        if self._items is not None and rows < self._items:
+            return f"{rows:,} of {self._items:,} rows"
+        return self._short_of_pages()
+
+    def _short_of_pages(self) -> str | None:
+        """Fewer pages than were announced, where pages are counted."""
+        return None
+
     @abstractmethod
     def _walk(self, position: JsonValue) -> Walk[T]:
         """Ask for pages from `position` on, and yield what was found. Does no I/O."""
 
     def elements(self, position: JsonValue) -> Iterator[tuple[Page[T], JsonValue]]:
         """The pages, each with the position after it."""
-        walk = self._walk(position)
+        walk, self._last = self._walk(position), position
         step = next(walk, None)
         while step is not None:
             if isinstance(step, Found):
                 self._learn(step.page)
+                self._last = step.after
                 yield step.page, step.after
                 step = next(walk, None)
                 continue
@@ -113,11 +142,12 @@ class PagedSource(Source[Page[T]]):
 
     async def aelements(self, position: JsonValue) -> AsyncIterator[tuple[Page[T], JsonValue]]:
         """The pages, for `async for`; a fetch that is no coroutine function is called on the event loop."""
-        walk = self._walk(position)
+        walk, self._last = self._walk(position), position
         step = next(walk, None)
         while step is not None:
             if isinstance(step, Found):
                 self._learn(step.page)
+                self._last = step.after
                 yield step.page, step.after
                 step = next(walk, None)
                 continue
@@ -131,11 +161,14 @@ class PagedSource(Source[Page[T]]):
                 step = sent(walk, answer)
 
     def _learn(self, page: Page[T]) -> None:
-        """Keep the newest totals: an API may say them with some pages only."""
-        if page.pages is not None:
-            self._pages = page.pages
-        if page.total is not None:
-            self._items = page.total
+        """Keep the newest totals, or the largest: an API may say them with some pages only."""
+        self._pages = self._newer(page.pages, self._pages)
+        self._items = self._newer(page.total, self._items)
+
+    def _newer(self, count: int | None, before: int | None) -> int | None:
+        if count is None or before is None:
+            return before if count is None else count
+        return max(count, before) if self._shifts else count
 
 
 def _thrown(walk: Walk[T], error: Exception) -> Ask | Found[T] | None:
@@ -165,17 +198,25 @@ def as_page(answer: object, call: str) -> Page[Any]:
     """
     page = answer if isinstance(answer, Page) else Page(answer)  # type: ignore[arg-type]
     items: object = page.items
-    if isinstance(items, (str, bytes, bytearray, Mapping)) or not isinstance(items, Iterable):
+    if is_unordered(items):
+        raise WrongAnswerError(
+            f"{call} answered with a {type(items).__name__}, which has no order that lasts.",
+            "Return a list in the order of the API, or sorted(...) of it.",
+        )
+    if not is_table(items) and (isinstance(items, (str, bytes, bytearray, Mapping)) or not isinstance(items, Iterable)):
         raise WrongAnswerError(
             f"{call} answered with {_kind_of(items)} where the items of a page should be.",
             "Return a list of items, or a Page(items, ...) of airflow_resume.loops.",
         )
-    for name, count in (("total", page.total), ("pages", page.pages)):
+    total, pages = native(page.total), native(page.pages)
+    if (total, pages) != (page.total, page.pages) or type(total) is not type(page.total):
+        page = replace(page, total=total, pages=pages)
+    for name, count in (("total", total), ("pages", pages)):
         if count is not None and (not isinstance(count, int) or isinstance(count, bool)):
             raise WrongAnswerError(f"{call} answered with {name}={count!r}.", "Give a whole number, or leave it out.")
     if isinstance(items, Sized) and hasattr(items, "__getitem__"):
         return page
-    return replace(page, items=list(items))
+    return replace(page, items=list(cast("Iterable[Any]", items)))
 
 
 def _kind_of(items: object) -> str:

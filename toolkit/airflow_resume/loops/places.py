@@ -15,9 +15,13 @@ from __future__ import annotations
 import marshal
 import re
 from collections.abc import Sequence
+from datetime import date, datetime
+from decimal import Decimal
 from hashlib import blake2b
 from itertools import islice
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
 from airflow_resume import values
 
@@ -148,3 +152,18 @@ def _described_by_itself(item: Any) -> str:
     if _ADDRESS.search(text) or hasattr(item, "shape"):  # an array or a frame shows a part of itself only
         raise ValueError(text)
     return text
+
+
+def print_of_simple(item: object) -> str | None:
+    """A fingerprint of a value that no body can change in place; None for any other."""
+    if isinstance(item, PurePath):
+        item = str(item)
+    if type(item) is tuple:
+        parts = [print_of_simple(part) for part in item]
+        return None if None in parts else values.fingerprint(parts, length=8)
+    if item is None or type(item) not in _SIMPLE:
+        return None
+    return blake2b(described(item), digest_size=4).hexdigest()
+
+
+_SIMPLE = {str, bytes, int, float, bool, date, datetime, Decimal, UUID}

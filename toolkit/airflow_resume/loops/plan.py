@@ -25,6 +25,7 @@ Delivery = Literal["at_least_once", "at_most_once"]
 Ack = Literal["each", "manual"]
 OnStoreError = Literal["raise", "continue"]
 OnEmpty = Literal["done", "fail"]
+OnShort = Literal["retry", "warn", "fail"]
 OnShutdown = Literal["reschedule", "fail"]
 
 
@@ -65,6 +66,7 @@ class Plan(Generic[T]):
     ack: Ack = "each"
     skip: Skip | None = None
     on_empty: OnEmpty = "done"
+    on_short: OnShort = "retry"
     monotonic: Callable[[], float] = time.monotonic
     alarm: Callable[[], Alarm] = Alarm
     now: Callable[[], datetime] = utc_now
@@ -74,6 +76,7 @@ class Plan(Generic[T]):
         check_choice("delivery", self.delivery, Delivery)
         check_choice("ack", self.ack, Ack)
         check_choice("on_empty", self.on_empty, OnEmpty)
+        check_choice("on_short", self.on_short, OnShort)
         if self.skip is not None and self.ack == "manual":
             raise ValueError("skip=Skip(...) needs ack='each': with ack='manual' the body may hold several elements.")
         for name, chosen in (("ack='manual'", self.ack == "manual"), ("skip=Skip(...)", self.skip is not None)):

@@ -82,6 +82,8 @@ class Level(BaseModel):
         n: elements done, in all attempts. `total`: of how many, where known.
         state: the user's own, saved with the position it belongs to.
         skipped: how many were passed over; `skips`: the newest of them.
+        seen: what the source knows beside `pos`, such as what the API has announced.
+        short: what was announced and had not come when the source ended.
         inner: the loops inside the element at `pos`, by name.
     """
 
@@ -97,6 +99,8 @@ class Level(BaseModel):
     state: dict[str, JsonValue] = Field(default_factory=dict)
     skipped: int = 0
     skips: list[SkippedElement] | None = None
+    seen: JsonValue = None
+    short: str | None = None
     inner: dict[str, Level] | None = None
 
     def with_fewer_skips(self) -> Self | None:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeAlias, TypeVar
 
 from airflow_resume import values
-from airflow_resume.errors import EmptySourceError, LoopError, TokenExpiredError, UnackedError
+from airflow_resume.errors import EmptySourceError, LoopError, ShortSourceError, TokenExpiredError, UnackedError
 from airflow_resume.loops.alarm import Bell
 from airflow_resume.loops.chunks import Reel
 from airflow_resume.loops.coast import Coast
@@ -365,6 +365,7 @@ class LoopRun(Generic[T]):
 
         Raises:
             EmptySourceError: it never had one, and that is no end.
+            ShortSourceError: it ended too early.
         """
         is_empty = self.ledger.rows == 0 or (self.ledger.count == 0 and not self._unacked)
         if self.plan.on_empty == "fail" and is_empty:
@@ -372,8 +373,36 @@ class LoopRun(Generic[T]):
                 f"The source of the loop {self.plan.name!r} had no {self.plan.source.noun} at all.",
                 "If that may be so, leave on_empty='fail' out; if not, see what the fetch was answered.",
             )
+        self._look_for_shortfall()
         self.exhausted = True
         return False if self._unacked else self._finish()
+
+    def _look_for_shortfall(self) -> None:
+        """See whether all has come that the source had announced.
+
+        Raises:
+            ShortSourceError: it has not, and `on_short` does not take that for the end.
+        """
+        ledger, choice = self.ledger, self.plan.on_short
+        position = self._unacked[-1][2] if self._unacked else ledger.frontier.position
+        short, before = self.plan.source.shortfall(position), ledger.short
+        if short is None and ledger.frontier.next_number == 0:  # nothing came, so what was found before holds
+            short = before
+        ledger.short = short
+        if short is None:
+            return
+        said = f"The source of the loop {self.plan.name!r} ended after {short} that it had announced"
+        if choice == "warn" or (choice == "retry" and short == before):
+            log.warning("%s; that is taken for its end", said)
+            return
+        self.hold.keeper.touch()
+        raise ShortSourceError(
+            f"{said}.",
+            "Clear the task to start over, or say on_short='warn' if that may be so."
+            if choice == "fail"
+            else "A retry asks again, and takes it for the end if nothing more has come; on_short='warn' does so at"
+            " once, and 'fail' never does.",
+        )
 
     @property
     def is_careful(self) -> bool:

@@ -16,7 +16,7 @@ from airflow_resume.loops.ledger import Ledger
 from airflow_resume.loops.opening import Left, Opening, decide_opening, facts_of, opening_error, stalls_of
 from airflow_resume.loops.plan import Plan
 from airflow_resume.loops.progress import Pace
-from airflow_resume.loops.record import LoopRecord, Opened
+from airflow_resume.loops.record import Level, LoopRecord, Opened
 from airflow_resume.loops.room import check_room
 from airflow_resume.record import Slot
 from airflow_resume.reschedule import reschedule
@@ -195,7 +195,7 @@ def _left(
         return "nothing"
     if isinstance(found, _UNREADABLE):
         return "unreadable"
-    changes = plan.source.changes(found.pos) if found.kind == plan.source.kind else ()
+    changes = changes_since(found, plan)
     return facts_of(found, attempt=attempt, definition=plan.definition, changes=changes, now=plan.now())
 
 
@@ -212,6 +212,7 @@ def _claimed(found: LoopRecord | None, opening: Opening, plan: Plan[Any], attemp
     else:
         at = at.model_copy(update={"opens": found.at.opens + 1})
         record = found.model_copy(update={**started_over(plan.source.first()), "t0": now})
+        plan.source.recall(record.pos, None)
     total = plan.source.total(record.pos)
     return record.model_copy(
         update={
@@ -226,6 +227,14 @@ def _claimed(found: LoopRecord | None, opening: Opening, plan: Plan[Any], attemp
     )
 
 
+def changes_since(level: Level, plan: Plan[Any]) -> Sequence[str]:
+    """What about the source is not as it was when the level was written."""
+    if level.kind != plan.source.kind:
+        return ()
+    plan.source.recall(level.pos, level.seen)
+    return plan.source.changes(level.pos)
+
+
 def started_over(position: object) -> dict[str, Any]:
     """The fields of a level at which nothing is done."""
     return {
@@ -237,5 +246,7 @@ def started_over(position: object) -> dict[str, Any]:
         "state": {},
         "skipped": 0,
         "skips": None,
+        "seen": None,
+        "short": None,
         "inner": None,
     }

@@ -84,6 +84,21 @@ class Source(ABC, Generic[T_co]):
         """
         return None
 
+    def seen(self, position: JsonValue) -> JsonValue:  # noqa: ARG002
+        """What it knows beside `position` and a later attempt could not find out; kept with it. It may be None."""
+        return None
+
+    def recall(self, position: JsonValue, seen: JsonValue) -> None:
+        """Take up what an earlier attempt kept beside a position; None: nothing of before counts any more."""
+
+    def shortfall(self, position: JsonValue) -> str | None:  # noqa: ARG002
+        """What was announced and has not come, such as `17 of 20 rows`; asked when `elements` has come to its end.
+
+        Args:
+            position: at the end; None where that is not known.
+        """
+        return None
+
     def chunks(self, position: JsonValue) -> Iterator[Chunk[T_co]] | None:  # noqa: ARG002
         """The same as `elements`, where positions can be told by counting: a plain `for` is much faster then.
 

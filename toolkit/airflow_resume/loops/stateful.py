@@ -8,7 +8,7 @@ from contextlib import closing, nullcontext
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 from airflow_resume import values
-from airflow_resume.errors import SourceNotReopenableError, WrongAnswerError
+from airflow_resume.errors import InvalidValueError, SourceNotReopenableError, WrongAnswerError
 from airflow_resume.loops.pages import Page
 from airflow_resume.loops.source import Source, closed_at_end
 
@@ -143,6 +143,7 @@ class ResumeFunction(Source[T_co]):
     def __init__(self, function: Callable[[Any], Pairs[T_co]]) -> None:
         if not callable(function):
             raise TypeError(f"ResumeFunction needs a function of a position, not {type(function).__name__}")
+        _refuse_without_position(function)
         self._function = function
         self._name = getattr(function, "__name__", type(function).__name__)
 
@@ -176,6 +177,12 @@ class ResumeFunction(Source[T_co]):
                 f"{self._name} gave {_kind_of(pair)} where a pair should be.", "Yield (element, next_position)."
             )
         element, after = pair
+        if after is None:
+            raise InvalidValueError(
+                f"the position that {self._name} gave with an element is None, which stands for the start.",
+                "With the last element, yield a position that says so, such as 'end', and return at once when that is"
+                " given.",
+            )
         return element, saved_position(after, f"the position that {self._name} gave with an element")
 
     def _wrong_answer(self, answer: object) -> WrongAnswerError:
@@ -196,6 +203,23 @@ def saved_position(position: object, at: str) -> JsonValue:
     encoded = values.encode(position)
     values.check_sized(encoded, at=at)
     return encoded
+
+
+def _refuse_without_position(function: Callable[..., object]) -> None:
+    """Refuse a function that cannot be called with a position; one that cannot be looked into is believed."""
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return
+    try:
+        signature.bind(None)
+    except TypeError as error:
+        name = getattr(function, "__name__", type(function).__name__)
+        raise TypeError(
+            f"{name}{signature} cannot be called with the position to go on from ({error}).\n"
+            f"Write `def {name}(position):`, which yields (element, next_position); or pass {name}(...), if what it"
+            f" gives is the same in every attempt."
+        ) from None
 
 
 def _refuse_half(stateful: object) -> None:

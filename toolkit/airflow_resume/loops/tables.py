@@ -1,4 +1,4 @@
-"""Pages that are tables: data frames of pandas and polars, tables and batches of Arrow. None of them is imported here."""
+"""Pages that are tables: data frames of pandas and polars, tables and batches of Arrow. None of these is imported."""
 
 from __future__ import annotations
 

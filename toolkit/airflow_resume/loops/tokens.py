@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import reprlib
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
@@ -12,6 +13,7 @@ from airflow_resume.arguments import check_choice, check_duration, check_whole
 from airflow_resume.errors import EndlessPagesError, RepeatedTokenError, TokenExpiredError, WrongAnswerError
 from airflow_resume.loops.pages import Ask, Found, Page, PagedSource, Walk, as_page
 from airflow_resume.loops.source import OnExpired, members
+from airflow_resume.natives import native
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -25,7 +27,8 @@ class CursorToken(PagedSource[T]):
     """The pages of an API that hands out a token for the next page with every page.
 
     `fetch(token)` returns the `Page(items, next)` of that token, and the first page for None. It may be a coroutine
-    function, for `async for`. The last page is the one whose `next` is None or ""; any other JSON is a token, 0 too.
+    function, for `async for`. The last page is the one whose `next` is None or ""; any other JSON is a token, 0 too,
+    and so is a datetime, a Decimal, a UUID, bytes or a tuple. Numbers of NumPy and the like become Python's own.
     An element is a page, also one without items. A position is the token of the next page and the number of items
     before it: `{"token": ..., "rows": ...}`, or `{"end": true, "rows": ...}` behind the last page.
 
@@ -72,10 +75,12 @@ class CursorToken(PagedSource[T]):
         self.max_age = max_age
         self.on_expired = on_expired
         self._max_empty = max_empty
+        self._first_page, self._pages_done = False, 0
 
     def _walk(self, position: JsonValue) -> Walk[T]:
         place = members(position)
-        token, rows, empty = place.get("token"), place.get("rows", 0), 0
+        token, rows, empty = values.decode(place.get("token")), place.get("rows", 0), 0
+        self._first_page, self._pages_done = place == {}, 0
         cycle = _Cycle(token)
         while not place.get("end"):
             try:
@@ -86,13 +91,22 @@ class CursorToken(PagedSource[T]):
                 raise
             page = _checked_page(answer, token)
             rows += len(page.items)
+            self._pages_done += 1
             empty = 0 if len(page.items) else empty + 1
-            place = {"end": True, "rows": rows} if _is_end(page.next) else {"token": page.next, "rows": rows}
+            place = {"end": True, "rows": rows}
+            if not _is_end(page.next):
+                place = {"token": _kept(page.next, token), "rows": rows}
             if "token" in place:
                 cycle.refuse(page.next, token)
                 self._refuse_endless(empty)
             yield Found(page, place)
             token = page.next
+
+    def _short_of_pages(self) -> str | None:
+        """Positions do not count pages, so that is known only of an attempt that began at the first one."""
+        if self._pages is None or not self._first_page or self._pages_done >= self._pages:
+            return None
+        return f"{self._pages_done:,} of {self._pages:,} pages"
 
     def _refuse_endless(self, empty: int) -> None:
         if empty > self._max_empty:
@@ -140,10 +154,21 @@ def _checked_page(answer: object, token: JsonValue) -> Page[Any]:
         raise WrongAnswerError(
             f"{call} returned a {type(answer).__name__}.", "Return a Page(items, next) of airflow_resume.loops."
         )
-    if not _is_end(answer.next):
-        values.check(answer.next, at=f"the token after {reprlib.repr(token)}")
-        values.check_size("the token", answer.next)
+    next_token = native(answer.next)
+    if next_token is not answer.next:
+        answer = replace(answer, next=next_token)
     return as_page(answer, call)
+
+
+def _kept(token: Any, asked: Any) -> JsonValue:
+    """A token as it is saved."""
+    encoded = values.encode(token)
+    at = f"the token after {reprlib.repr(asked)}"
+    if not values.is_exact(token):
+        values.check(token, at=at)
+    values.check(encoded, at=at)
+    values.check_size("the token", encoded)
+    return encoded
 
 
 def _is_end(token: JsonValue) -> bool:
