@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any, Literal
 
 from changing_sources import LIST, STEP, Changing, Table
@@ -85,8 +86,7 @@ class Laws:
         """Only a source that cannot know its place may fail, and only when its rows shifted."""
         if self.error is None:
             return
-        is_another = self.table.raised or self.table.deleted
-        assert isinstance(self.error, self.source.fails) and is_another, f"failed: {self.error!r}"
+        assert isinstance(self.error, self.source.fails) and self._has_changed, f"failed: {self.error!r}"
 
     def check_nothing_skipped(self, lengths: Sequence[int]) -> None:
         """See that all that is promised was given.
@@ -98,9 +98,9 @@ class Laws:
         assert not lost, f"never delivered: {sorted(lost)}"
         if self.source.promise == "numbers":
             self._check_last_answers()
-        if self.source.shrinks_loudly and min(lengths) < lengths[0]:
+        if self.source.knows_length and all(after <= before for before, after in pairwise(lengths)):
             lost = self.table.throughout - self.given
-            assert not lost, f"the list shrank from {lengths[0]} to {min(lengths)}; never delivered: {sorted(lost)}"
+            assert not lost or len(set(lengths)) == 1, f"shrank to {lengths[-1]} rows; never delivered: {sorted(lost)}"
 
     def _promised(self) -> set[int]:
         table = self.table
@@ -149,16 +149,12 @@ class Laws:
             match entry.what:
                 case "begun":
                     attempt = _Attempt(base=attempt.n, n=attempt.n)
-                case "asked":
-                    if entry.moved and self.source.restarts and self.inside:
-                        attempt.may_restart = True
-                    if self.parallel and entry.moved and self.source.pages:
+                case "asked" if not attempt.is_open:
+                    attempt.is_another |= self.source.restarts and self.inside and self._has_changed
+                    if proof.is_lost(entry):
+                        attempt.goes_back = proof.index
                         attempt.moved |= set(entry.keys)
-                    elif not attempt.is_open and proof.is_lost(entry):
-                        # The loop goes back to the start of the page.
-                        attempt.moved |= set(entry.keys)
-                        attempt.base -= 0 if attempt.went_back else proof.index
-                        attempt.went_back = True
+                        self.committed -= set(entry.keys)
                 case "given":
                     self._check_given(set(entry.keys), attempt)
                 case "finished":
@@ -167,22 +163,24 @@ class Laws:
                     attempt.acked = len(attempt.finished)
                 case "kept":
                     self._take_down(entry, attempt)
-                    if attempt.is_open:
+                    if attempt.is_open or not entry.index:
                         proof = _Proof(entry)
                 case "ended" if entry.how != "kill" and not self.error:
                     must = attempt.acked if self.by_hand else len(attempt.finished)
-                    is_counted = not (self.parallel and attempt.moved)
+                    is_counted = not (self.parallel and self._has_changed)
                     assert attempt.taken >= must or not is_counted, (
                         f"ended by {entry.how}: {must} elements were done, and {attempt.taken} are saved"
                     )
 
     def _check_given(self, keys: set[int], attempt: _Attempt) -> None:
-        attempt.is_open = True
+        if not attempt.is_open:
+            attempt.is_open = True
+            attempt.base -= attempt.goes_back if attempt.index else 0
+            if attempt.is_another:
+                self.committed.clear()
         again = keys & self.committed - attempt.moved - self._came_back()
-        if again and attempt.may_restart:
-            attempt.base, attempt.may_restart, again = 0, False, set()
-            self.committed.clear()
-        assert not again, f"{sorted(again)} were saved as done, and were delivered again"
+        done_ahead = self.parallel and self._has_changed
+        assert not again or done_ahead, f"{sorted(again)} were saved as done, and were delivered again"
         self.given |= keys
 
     def _take_down(self, entry: Entry, attempt: _Attempt) -> None:
@@ -192,17 +190,22 @@ class Laws:
             self.committed.clear()
         attempt.n = n
         if not attempt.is_open:  # the claim, also of a loop that starts over
-            attempt.base = n
+            attempt.base, attempt.index = n, entry.index
             return
+        if attempt.is_another:  # from the start, or from the start of the page: only the loop knows
+            attempt.base, attempt.is_another = n - len(attempt.finished), False
         done = n - attempt.base
-        if done < 0 and attempt.may_restart:
-            attempt.base, done = 0, n
         if self.parallel:  # what was done ahead, and is not met again, is not counted any more
             done = len(attempt.finished) if entry.over else max(done, attempt.taken)
         assert done <= len(attempt.finished), f"{done} elements are saved as done, and {len(attempt.finished)} are"
         assert done >= attempt.taken, f"{attempt.taken} elements were saved as done, and now {done} are"
         attempt.taken = done
         self.committed.update(*attempt.finished[:done])
+
+    @property
+    def _has_changed(self) -> bool:
+        """Whether any row stands elsewhere than before."""
+        return self.table.deleted or bool(self.table.raised)
 
     def _came_back(self) -> set[int]:
         """Rows that a number stands for again, as others were inserted before them."""
@@ -219,8 +222,9 @@ class _Attempt:
         taken: how many elements of this attempt are saved as done.
         acked: how many were acked by hand.
         moved: rows of pages that may come again, as they have changed.
-        may_restart: the loop may start over at its first element.
-        went_back: to the start of a page.
+        index: at which the record stood within a page.
+        is_another: the source is, and the loop is inside another one, so that its start over is saved later.
+        goes_back: to the start of a page, of which so many rows were done.
     """
 
     base: int = 0
@@ -228,8 +232,9 @@ class _Attempt:
     taken: int = 0
     acked: int = 0
     is_open: bool = False
-    may_restart: bool = False
-    went_back: bool = False
+    index: int = 0
+    is_another: bool = False
+    goes_back: int = 0
     finished: list[tuple[int, ...]] = field(default_factory=list)
     moved: set[int] = field(default_factory=set)
 

@@ -252,7 +252,8 @@ is inserted where nothing has been answered yet, and it never fails.
 smaller is delivered, and so is all that was answered last to any question; no question is left out. (A page that was
 done ahead of others is not looked at again.)
 
-`"same"`: it is the same in every attempt, or it fails. A row whose number never became smaller is delivered.
+`"same"`: it is the same in every attempt. A row whose number never became smaller is delivered; and every row that is
+there throughout, if the source knows that there are fewer rows than before.
 """
 
 
@@ -264,7 +265,8 @@ class Changing:
         restarts: whether the loop starts over where what was finished has changed.
         pages: whether positions lie within pages that are fetched again.
         fails: how it may fail when a row was inserted or deleted.
-        shrinks_loudly: whether it knows how many rows there were, so that fewer of them are an error.
+        knows_length: whether it knows how many rows there were, so that fewer of them are another source.
+        announces: whether it knows how many are to come, so that it notices when it ends before.
         fixed: whether nobody can change it.
     """
 
@@ -274,7 +276,8 @@ class Changing:
     restarts: bool = False
     pages: bool = False
     fails: tuple[type[Exception], ...] = ()
-    shrinks_loudly: bool = False
+    knows_length: bool = False
+    announces: bool = False
     fixed: bool = False
 
 
@@ -288,18 +291,18 @@ CHANGING: dict[str, Changing] = {
     "keyset": Changing(make=keyset, promise="rows"),
     "rows of a keyset": Changing(make=keyset, promise="rows", options=EACH),
     "page numbers": Changing(make=page_numbers, **_NUMBERED),
-    "page numbers, announced": Changing(make=page_numbers_announced, **_NUMBERED),
+    "page numbers, announced": Changing(make=page_numbers_announced, announces=True, **_NUMBERED),
     "rows of page numbers": Changing(make=page_numbers, options=EACH, pages=True, **_NUMBERED),
     "offsets": Changing(make=offsets, **_NUMBERED),
-    "offsets, announced": Changing(make=offsets_announced, **_NUMBERED),
-    "offsets, clamped": Changing(make=offsets_clamped, **_NUMBERED),
+    "offsets, announced": Changing(make=offsets_announced, announces=True, **_NUMBERED),
+    "offsets, clamped": Changing(make=offsets_clamped, announces=True, **_NUMBERED),
     "rows of offsets": Changing(make=offsets, options=EACH, pages=True, **_NUMBERED),
-    "rows of offsets, clamped": Changing(make=offsets_clamped, options=EACH, pages=True, **_NUMBERED),
-    "list": Changing(make=as_list, shrinks_loudly=True, **_SAME),
+    "rows of offsets, clamped": Changing(make=offsets_clamped, options=EACH, pages=True, announces=True, **_NUMBERED),
+    "list": Changing(make=as_list, restarts=True, knows_length=True, announces=True, **_SAME),
     "generator": Changing(make=generated, **_SAME),
-    "lists": Changing(make=lambda table: Batches(as_list(table), size=LIST), shrinks_loudly=True, **_SAME),
+    "lists": Changing(make=lambda table: Batches(as_list(table), size=LIST), restarts=True, knows_length=True, announces=True, **_SAME),
     "rows of lists": Changing(
-        make=lambda table: Batches(as_list(table), size=LIST), options=EACH, pages=True, shrinks_loudly=True, **_SAME
+        make=lambda table: Batches(as_list(table), size=LIST), options=EACH, pages=True, restarts=True, knows_length=True, announces=True, **_SAME
     ),
     "files": Changing(make=files, promise="rows", restarts=True),
     "stateful": Changing(make=ByKey, promise="rows"),

@@ -141,17 +141,19 @@ def take_up(name: str, left: dict[str, Any], change: str) -> tuple[Table, list[i
     table.farthest = max(finished)
     before = Table(ROWS)
     list(checkpoint(source_of(name).make(before), name="x", store=_Nowhere()))
-    table.answered = before.answered
+    table.answered = {asked: list(answers) for asked, answers in before.answered.items()}
     CHANGES[change](table, finished)
     scene = Scene.of(left, FakeJobs())
     scene.retry()
     delivered: list[int] = []
+    failure: Exception | None = None
     try:
         for element in loop_over(table, source_of(name), scene):
             delivered += keys_of(element)
     except Exception as error:  # noqa: BLE001  it is judged
-        return table, finished, delivered, error
-    return table, finished, delivered, None
+        failure = error
+    table.answered = {asked: found for asked, found in table.answered.items() if found != before.answered.get(asked)}
+    return table, finished, delivered, failure
 
 
 def every(folder: Path) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -20,7 +20,7 @@ from changing_sources import LIST, Change, Changing, Row, Table, keys_of
 from loop_worlds import InlineLoop, at_every_ack, on_clock
 
 from airflow_resume import checkpoint
-from airflow_resume.errors import LoopStoppedError, ResumeError
+from airflow_resume.errors import LoopStoppedError, ResumeError, ShortSourceError
 from airflow_resume.loops import Checkpoint
 from airflow_resume.testing import CrashWorld, FakeClock, TaskAttempt, World, task_context
 from airflow_resume.testing.outcome import last_words_ignored
@@ -511,7 +511,9 @@ def attempt_of(way: Way, source: Changing, durability: str) -> Callable[[Changin
                 raise TaskOverError
         except BaseException as error:
             _task_ends(world, this, ending)
-            if isinstance(error, ResumeError) and not (isinstance(error, LoopStoppedError) or world.points.faulty):
+            if isinstance(error, ShortSourceError):
+                assert source.announces and world.table.deleted, f"nothing was announced, or all came: {error}"
+            if isinstance(error, ResumeError) and not (isinstance(error, RETRIED) or world.points.faulty):
                 world.error = error
             else:
                 world.points.dead = True
@@ -535,12 +537,26 @@ def _task_ends(world: ChangingWorld, attempt: TaskAttempt, how: How) -> None:
     world.note(Entry(what="ended", how="kill" if world.points.faulty else how))
 
 
-ENDINGS = (BodyError, TaskOverError, AirflowTaskTimeout, asyncio.CancelledError, AirflowRescheduleException, LoopStoppedError)
+RETRIED = (
+    BodyError,
+    TaskOverError,
+    AirflowTaskTimeout,
+    asyncio.CancelledError,
+    AirflowRescheduleException,
+    LoopStoppedError,
+    ShortSourceError,
+)
 """What an attempt ends with that is tried again."""
+SHORT = 2
+"""Attempts that a source may end too early for, until that is taken for its end."""
 
 
 def run(world: ChangingWorld, way: Way, source: Changing, durability: str) -> None:
-    """Try until an attempt comes to the end of the loop, or the loop fails; and see that the laws hold."""
+    """Try until an attempt comes to the end of the loop, or the loop fails; and see that the laws hold.
+
+    Raises:
+        AssertionError: one does not, or no attempt comes to the end.
+    """
     attempt = attempt_of(way, source, durability)
     with last_words_ignored():
         try:
@@ -551,11 +567,11 @@ def run(world: ChangingWorld, way: Way, source: Changing, durability: str) -> No
 
 
 def _try_until_the_end(attempt: Callable[[ChangingWorld], None], world: ChangingWorld) -> None:
-    for _ in range(len(world.script.endings) + 1):
+    for _ in range(len(world.script.endings) + 1 + SHORT):
         world.points.begin_attempt()
         try:
             attempt(world)
-        except (*ENDINGS, CrashedError):
+        except (*RETRIED, CrashedError):
             continue
         except ResumeError:
             return

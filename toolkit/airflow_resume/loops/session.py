@@ -18,6 +18,7 @@ from airflow_resume.loops.plan import Plan
 from airflow_resume.loops.progress import Pace
 from airflow_resume.loops.record import Level, LoopRecord, Opened
 from airflow_resume.loops.room import check_room
+from airflow_resume.loops.source import Source
 from airflow_resume.record import Slot
 from airflow_resume.reschedule import reschedule
 from airflow_resume.store import channel_of, open_task_store
@@ -232,7 +233,15 @@ def changes_since(level: Level, plan: Plan[Any]) -> Sequence[str]:
     if level.kind != plan.source.kind:
         return ()
     plan.source.recall(level.pos, level.seen)
-    return plan.source.changes(level.pos)
+    return plan.source.changes(level.pos) or _fewer_than_before(level, plan.source)
+
+
+def _fewer_than_before(level: Level, source: Source[Any]) -> Sequence[str]:
+    """Whether a list has shrunk since release 0.1, whose records say how many elements there were, and no more."""
+    if level.seen is not None or level.total is None or not level.n or "batches" not in level.kind:
+        return ()
+    total = source.total(level.pos)
+    return () if total is None or total >= level.total else [f"there were {level.total} {source.noun}s, and are {total}"]
 
 
 def started_over(position: object) -> dict[str, Any]:
