@@ -21,6 +21,7 @@ from loop_worlds import InlineLoop, at_every_ack, on_clock
 
 from airflow_resume import checkpoint
 from airflow_resume.errors import LoopStoppedError, ResumeError, ShortSourceError
+from airflow_resume.last_message import end_what_is_open, forget_what_is_open
 from airflow_resume.loops import Checkpoint
 from airflow_resume.testing import CrashWorld, FakeClock, TaskAttempt, World, task_context
 from airflow_resume.testing.outcome import last_words_ignored
@@ -526,8 +527,6 @@ def attempt_of(way: Way, source: Changing, durability: str) -> Callable[[Changin
 
 def _task_ends(world: ChangingWorld, attempt: TaskAttempt, how: How) -> None:
     """It has returned or raised: Airflow sends the last message of its process, which is gone then."""
-    from airflow_resume.last_message import end_what_is_open, forget_what_is_open
-
     store = attempt.context["task_state_store"]
     if world.points.dead:
         forget_what_is_open(owner=store)
