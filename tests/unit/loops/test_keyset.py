@@ -15,8 +15,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from airflow_resume import values
 from airflow_resume.errors import InvalidValueError, KeyColumnError, UnsortedKeyError, WrongAnswerError
 from airflow_resume.loops import Keyset, Page
+from airflow_resume.loops.each import Each
 
 NEW_YEAR = datetime(2026, 1, 1, tzinfo=timezone.utc)
 Pair = namedtuple("Pair", ["id", "count"])  # noqa: PYI024  a row as database drivers make them
@@ -233,3 +235,184 @@ def test_bad_arguments_are_refused_at_the_call(arguments: dict[str, Any], error:
 def test_an_answer_without_rows_is_named() -> None:
     with pytest.raises(WrongAnswerError, match=r"fetch\(None, 3\) answered with None"):
         ids(only(None))
+
+
+# --- ties, descending order, tables ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 4])
+def test_a_key_that_repeats_is_noticed_also_at_the_border_of_a_page(limit: int) -> None:
+    """`where at > after` would pass over the second 2."""
+    rows = [{"at": key, "id": number} for number, key in enumerate([1, 2, 2, 3, 4])]
+
+    def fetch(after: Any, limit: int) -> list[dict[str, Any]]:
+        return [row for row in rows if after is None or row["at"] > after][:limit]
+
+    with pytest.raises(UnsortedKeyError, match="the key 2 is not greater than 2"):
+        list(Keyset(fetch, key="at", limit=limit).elements(None))
+
+
+def test_one_row_more_is_asked_for_and_not_delivered_unless_the_key_is_unique() -> None:
+    asked: list[int] = []
+
+    def fetch(after: Any, limit: int) -> list[dict[str, Any]]:
+        asked.append(limit)
+        return table(*range(5))(after, limit)
+
+    assert ids(Keyset(fetch, key="id", limit=2)) == [[0, 1], [2, 3], [4]]
+    assert ids(Keyset(fetch, key="id", limit=2, unique=True)) == [[0, 1], [2, 3], [4]]
+    assert asked == [3, 3, 3, 3, 2, 2, 2, 2]
+
+
+def test_an_api_that_gives_less_than_it_is_asked_for_loses_nothing() -> None:
+    assert ids(Keyset(lambda after, limit: table(*range(7))(after, min(limit, 3)), key="id", limit=5)) == [
+        [0, 1, 2],
+        [3, 4, 5],
+        [6],
+    ]
+
+
+@given(
+    rows=st.lists(st.tuples(st.integers(0, 3), st.integers(0, 9)), unique=True, max_size=15),
+    limit=st.integers(1, 5),
+    descending=st.sampled_from([False, True, ("at",), ("id",), ("at", "id")]),
+)
+def test_keys_may_decrease_all_of_them_or_some(rows: list[tuple[int, int]], limit: int, descending: Any) -> None:
+    down = {"at", "id"} if descending is True else set() if descending is False else set(descending)
+    signs = (-1 if "at" in down else 1, -1 if "id" in down else 1)
+
+    def place(row: Any) -> tuple[int, int]:
+        return row[0] * signs[0], row[1] * signs[1]
+
+    ordered = sorted(rows, key=place)
+
+    def fetch(after: Any, limit: int) -> list[dict[str, int]]:
+        return [{"at": at, "id": key} for at, key in ordered if after is None or place((at, key)) > place(after)][
+            :limit
+        ]
+
+    source = Keyset(fetch, key=("at", "id"), limit=limit, descending=descending)
+    pages = list(source.elements(None))
+    assert [(row["at"], row["id"]) for page, _ in pages for row in page.items] == ordered
+    for number, (_, position) in enumerate(pages, start=1):
+        assert [page.items for page, _ in source.elements(position)] == [page.items for page, _ in pages[number:]]
+
+
+@pytest.mark.parametrize(
+    ("rows", "options", "message"),
+    [
+        ([1, 2], {"descending": True}, "the key 2 is not less than 1"),
+        ([2, 2], {"descending": True}, "the key 2 is not less than 2"),
+        ([(1, 1), (1, 2)], {"key": ("id", "x"), "descending": ("x",)}, r"\(1, 2\) is not further than \(1, 1\)"),
+    ],
+)
+def test_a_wrong_order_is_named(rows: Any, options: Any, message: str) -> None:
+    pages = iter([[{"id": row[0], "x": row[1]} if isinstance(row, tuple) else {"id": row} for row in rows], []])
+    with pytest.raises(UnsortedKeyError, match=message):
+        list(Keyset(lambda _after, _limit: next(pages), **{"key": "id", "limit": 5, **options}).elements(None))
+
+
+def test_the_order_is_what_a_position_depends_on() -> None:
+    fetch = table()
+    assert Keyset(fetch, key="id", limit=1, descending=True).definition() == {"key": ["id"], "descending": [True]}
+    mixed = Keyset(fetch, key=("at", "id"), limit=1, descending=("at",))
+    assert mixed.definition() == {"key": ["at", "id"], "descending": [True, False]}
+    for key, descending in (("id", ("at",)), (lambda row: row, ("id",)), ("id", "id"), ("id", 1)):
+        with pytest.raises(TypeError, match="descending="):
+            Keyset(fetch, key=key, limit=1, descending=descending)
+
+
+def pandas_frame(rows: list[dict[str, Any]]) -> Any:
+    return pytest.importorskip("pandas").DataFrame(rows, columns=["id", "at", "x"])
+
+
+def polars_frame(rows: list[dict[str, Any]]) -> Any:
+    return pytest.importorskip("polars").DataFrame(rows, schema=["id", "at", "x"])
+
+
+def arrow_table(rows: list[dict[str, Any]]) -> Any:
+    arrow = pytest.importorskip("pyarrow")
+    return arrow.table({name: [row[name] for row in rows] for name in ("id", "at", "x")})
+
+
+def arrow_batch(rows: list[dict[str, Any]]) -> Any:
+    arrow = pytest.importorskip("pyarrow")
+    return arrow.record_batch({name: [row[name] for row in rows] for name in ("id", "at", "x")})
+
+
+TABLES = [pandas_frame, polars_frame, arrow_table, arrow_batch]
+
+
+@pytest.mark.parametrize("make", TABLES)
+@pytest.mark.parametrize("key", ["id", ("at", "id"), lambda row: row["id"]])
+def test_a_page_may_be_a_table_whose_rows_are_known_by_their_place(make: Any, key: Any) -> None:
+    rows = [{"id": number, "at": NEW_YEAR + timedelta(number // 2), "x": "x"} for number in range(7)]
+    asked: list[Any] = []
+
+    def fetch(after: Any, limit: int) -> Any:
+        asked.append(after)
+        number = after[1] if isinstance(after, tuple) else after
+        return make([row for row in rows if after is None or row["id"] > number][:limit])
+
+    source = Keyset(fetch, key=key, limit=3)
+    pages = list(source.elements(None))
+    assert [type(page.items) for page, _ in pages] == [type(make(rows))] * 3
+    assert [len(page.items) for page, _ in pages] == [3, 3, 1]
+    assert [type(part) for part in (asked[1] if isinstance(asked[1], tuple) else (asked[1],))][-1] is int
+    assert pages[1][1]["rows"] == 6  # type: ignore[index, call-overload]
+    if isinstance(key, tuple):
+        assert type(asked[1][0]) is datetime
+        assert asked[1][0] == NEW_YEAR + timedelta(1)
+    assert [len(page.items) for page, _ in source.elements(pages[0][1])] == [3, 1]
+
+
+@pytest.mark.parametrize("make", TABLES)
+def test_a_table_with_ties_without_its_key_or_row_by_row_is_named(make: Any) -> None:
+    rows = [{"id": 1, "at": NEW_YEAR, "x": None}, {"id": 1, "at": NEW_YEAR, "x": None}]
+    for key, error, message in (
+        ("id", UnsortedKeyError, "the key 1 is not greater than 1"),
+        ("y", KeyColumnError, "no column 'y' for the key; it has id, at, x"),
+        ("x", KeyColumnError, "None in the key column 'x'|nan is not greater"),
+    ):
+        with pytest.raises((error, UnsortedKeyError), match=message):
+            list(Keyset(lambda _after, _limit: make(rows), key=key, limit=5).elements(None))
+    with pytest.raises(
+        WrongAnswerError, match=r"Make it a list of rows, such as (table|frame)\.to_(dict|dicts|pylist)\("
+    ):
+        list(Each(Keyset(lambda _after, _limit: make(rows[:1]), key="id", limit=5)).elements(None))
+
+
+def test_keys_of_numpy_and_pandas_are_handed_on_and_kept_as_pythons_own() -> None:
+    numpy, pandas = pytest.importorskip("numpy"), pytest.importorskip("pandas")
+    for key, kept in (
+        (numpy.int64(5), 5),
+        (numpy.float64(0.5), 0.5),
+        (numpy.str_("a"), "a"),
+        (numpy.datetime64("2026-01-01T00:00:00"), datetime(2026, 1, 1)),  # noqa: DTZ001
+        (pandas.Timestamp(NEW_YEAR), NEW_YEAR),
+        ((pandas.Timestamp(NEW_YEAR), numpy.int64(1)), (NEW_YEAR, 1)),
+    ):
+        ((page, position),) = only([{"id": key}]).elements(None)
+        found = values.decode(position["after"])  # type: ignore[index, call-overload]
+        assert (found, type(found)) == (kept, type(kept))
+        assert page.items == [{"id": key}], "the rows are delivered as they are"
+
+
+def test_a_key_that_would_lose_its_nanoseconds_is_refused_with_what_to_write() -> None:
+    pandas, numpy = pytest.importorskip("pandas"), pytest.importorskip("numpy")
+    for key, line in (
+        (pandas.Timestamp("2026-01-01 00:00:00.123456789"), r"value\.isoformat\(\) where its nanoseconds count"),
+        (numpy.datetime64("2026-01-01T00:00:00.123456789"), r"str\(value\) where its nanoseconds count"),
+        (Level.LOW, "value.value"),
+        (Moment(2026, 1, 1, tzinfo=timezone.utc), r"datetime\.fromisoformat\(value\.isoformat\(\)\)"),
+    ):
+        with pytest.raises(InvalidValueError, match=f"Give key= a function .*such as .*{line}"):
+            list(only([{"id": key}]).elements(None))
+
+
+def test_row_by_row_every_key_must_be_one_that_can_be_kept() -> None:
+    for last in ("z\0", "z\ud800"):
+        with pytest.raises(InvalidValueError, match="the last key|a key of a page"):
+            list(Each(only([{"id": "a\0"}, {"id": last}])).elements(None))
+    with pytest.raises(InvalidValueError, match="a key of a page has a NUL character"):
+        list(Each(only([{"id": "a\0"}, {"id": "b"}])).elements(None))
