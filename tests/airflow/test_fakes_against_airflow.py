@@ -5,6 +5,7 @@ Whichever Airflow is installed: `make facts-next` runs this file on the pre-rele
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 from itertools import pairwise
@@ -16,6 +17,7 @@ import store_facts as facts
 from airflow.sdk import Asset
 
 import airflow
+from airflow_resume.last_message import before_last_message
 from airflow_resume.testing import FakeAssetStores, TaskAttempt, World
 from airflow_resume.testing import task_context as task_context_of
 from airflow_resume.testing.world import AirflowVersion
@@ -24,7 +26,7 @@ from local_airflow import LocalAirflow
 VERSION: AirflowVersion = "3.3" if airflow.__version__.startswith("3.3.") else "3.4"
 SUPPORT = Path(__file__).parents[1] / "support"
 DAG_ID = "store_facts"
-RUNS = f"{DAG_ID}_runs"
+RUNS, ENDS = f"{DAG_ID}_runs", f"{DAG_ID}_ends"
 
 
 def new_world() -> World:
@@ -72,6 +74,7 @@ def live_through(running: LocalAirflow, folder: Path) -> None:
     assert running.wait_for_run(DAG_ID, run_id) == "success"
     for name in ("run-1", "run-2", "run-3"):
         assert running.wait_for_run(RUNS, running.trigger(RUNS, run_id=name)) == "success"
+    assert running.wait_for_run(ENDS, running.trigger(ENDS), timeout=200) == "failed"
 
 
 def write_items(folder: Path, *items: str) -> None:
@@ -163,3 +166,20 @@ def test_another_run(real: Seen) -> None:
         assert facts.seen_of_xcoms(attempt.context, run_id) == real[f"xcoms_{run_id}"]
         attempt.succeed()
         attempt = attempt.next_run()
+
+
+@pytest.mark.parametrize(
+    "end", ["succeeds_0", "fails_0", "fails_1", "gives_up_0", "skips_0", "exits_0", "exits_1", "reschedules_0"]
+)
+def test_at_its_end_an_attempt_may_still_write_and_its_generators_are_not_finalised(real: Seen, end: str) -> None:
+    with task_context() as attempt:
+        left, found = facts.LeftOpen(attempt.context), []
+        before_last_message(
+            lambda _: found.append(left.seen()), owner=attempt.task_store, key="l", is_abandoned=lambda: False
+        )
+        loop = asyncio.new_event_loop()
+        loop.run_until_complete(anext(left.elements))
+        loop.close()
+    assert real[f"end_of_{end}"] == found[0]
+    assert found[0]["set"] == "None"
+    assert found[0]["finalised"] is False

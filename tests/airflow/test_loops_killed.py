@@ -298,3 +298,16 @@ def test_an_async_loop_goes_on_at_the_element_in_hand(shared_stage: Stage) -> No
     assert committed == [4, 9]
     assert run.delivered().overlaps(range(10)) == [1, 1]
     assert run.result() == 45
+
+
+# --- left open ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("form", ["async for", "amap", "iter held", "generator expression held"])
+def test_a_loop_that_nothing_closes_goes_on_at_the_element_in_hand(shared_stage: Stage, form: str) -> None:
+    run = LoopRun.start(shared_stage, "loops_left_open", form=form, count=10, fails=[0, 0, 0, 0, 4, 9])
+    assert run.end() == "success"
+    say(run, form=form, delivered=run.delivered().attempts)
+    assert run.delivered().attempts == [[0], [0], [0], [0], [0, 1, 2, 3, 4], [4, 5, 6, 7, 8, 9], [9]]
+    assert run.result() == 10
+    assert run.state_store()["resume.loop.loop"]["at"]["stalls"] == 0

@@ -14,7 +14,7 @@ import decimal
 import enum
 import pathlib
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
 
 from airflow.sdk import Asset
@@ -516,3 +516,27 @@ def seen_of_events(context: Any, mark: object) -> dict[str, str]:
         "another asset": lambda: context["inlet_events"][ONE],
     }
     return {name: outcome(look) for name, look in looks.items()}
+
+
+class LeftOpen:
+    """An asynchronous generator that is held when an attempt ends, and what is to be seen then."""
+
+    def __init__(self, context: Any) -> None:
+        self._store = context["task_state_store"]
+        self._finalised = False
+        self.elements = self._generator()
+
+    async def _generator(self) -> AsyncIterator[int]:
+        self._event_loop = asyncio.get_running_loop()
+        try:
+            yield 1
+        finally:
+            self._finalised = True
+
+    def seen(self) -> dict[str, object]:
+        return {
+            "set": outcome(lambda: self._store.set("last", "word")),
+            "get": outcome(lambda: self._store.get("last")),
+            "finalised": self._finalised,
+            "event loop is closed": self._event_loop.is_closed(),
+        }

@@ -105,6 +105,8 @@ class Attempt:
     """Of the task; None when it is not known."""
     names_in_use: set[str] = field(default_factory=set, compare=False)
     """Outside a task always empty: there, using a name again is how a script resumes."""
+    process: object = field(default=None, compare=False)
+    """The task's store: the same object in all contexts of one attempt, and another in every other one."""
     ask_state: Callable[[], str | None] = field(default=_not_known, compare=False)
     """Asks Airflow for the state of the task instance, such as `"running"`; None when it cannot be asked."""
     stats_tags: Mapping[str, str] = field(default_factory=dict, compare=False)
@@ -242,6 +244,7 @@ def current_attempt(context: AnyContext) -> Attempt:
         uncleared=epoch if retries in {None, epoch.max_tries} else epoch.model_copy(update={"max_tries": retries}),
         retries=retries,
         names_in_use=_names_used_with(context.get("task_state_store")),
+        process=context.get("task_state_store"),
         ask_state=partial(state_in_airflow, ti, scope),
         stats_tags=_stats_tags(ti),
     )

@@ -197,14 +197,18 @@ class LatestWriter(Generic[T]):
         if start:
             self._drained = self._channel.submit(self._drain)
 
-    def flush(self) -> None:
+    def flush(self, timeout: float | None = None) -> None:
         """Return when everything offered is written.
 
+        Args:
+            timeout: in seconds.
+
         Raises:
+            TimeoutError: it takes longer. It is still written.
             Whatever a write raised since the last time.
         """
         if self._drained is not None:
-            self._drained.result()
+            self._drained.result(timeout)
         self.raise_failure()
 
     def raise_failure(self) -> None:

@@ -11,8 +11,11 @@ from typing import Any
 
 import store_facts as facts
 from airflow.sdk import DAG, Asset, get_current_context, task
+from airflow.sdk.exceptions import AirflowFailException, AirflowRescheduleException, AirflowSkipException
 
 from airflow_client import AirflowClient
+from airflow_resume.attempt import utc_now
+from airflow_resume.last_message import before_last_message
 
 DAG_ID = "store_facts"
 
@@ -87,6 +90,37 @@ with DAG(DAG_ID, schedule=None, default_args={"retry_delay": timedelta(0)}):
     asset_cases()
     look_ups() >> unknown() >> life() >> cleared_while_running() >> (listed := items())
     mapped.expand(item=listed)
+
+with DAG(f"{DAG_ID}_ends", schedule=None):
+
+    def ends(name: str, *endings: Exception | None, **options: Any) -> None:
+        """A task that ends in these ways, try by try, and is looked at just before Airflow hears of it."""
+
+        @task(task_id=name, retry_delay=timedelta(0), **options)
+        async def end() -> None:
+            context: Any = get_current_context()
+            number = len(list(Path(os.environ["FACTS"]).glob(f"end_of_{name}_*")))
+            left = facts.LeftOpen(context)
+            before_last_message(
+                lambda _: keep(f"end_of_{name}_{number}", left.seen()),
+                owner=None,
+                key=name,
+                is_abandoned=lambda: False,
+            )
+            async for _ in left.elements:
+                if endings[number] is not None:
+                    raise endings[number]
+                break
+
+        end()
+
+    soon = AirflowRescheduleException(utc_now() + timedelta(seconds=15))  # type: ignore[no-untyped-call]
+    ends("succeeds", None)
+    ends("fails", RuntimeError("to be retried"), None, retries=1)
+    ends("gives_up", AirflowFailException("for good"), retries=1)
+    ends("skips", AirflowSkipException("enough"))
+    ends("exits", SystemExit(3), None, retries=1)  # type: ignore[arg-type]
+    ends("reschedules", soon, None)
 
 with DAG(f"{DAG_ID}_runs", schedule=None):
 

@@ -64,6 +64,12 @@ class Reel(Generic[T]):
         self.passed = passed
         self.here = self._position(passed) if passed else self._start
 
+    def close(self) -> None:
+        """Close what gives the elements, if that can be closed."""
+        close = getattr(self.items, "close", None)
+        if close is not None:
+            close()
+
     def raise_failure(self) -> None:
         """Raise what it ended with, if it was an error."""
         for failure in self._failures:

@@ -59,6 +59,7 @@ class Flights(Generic[R]):
     """
 
     def __init__(self, *, workers: int, ordered: bool) -> None:
+        self.workers = workers
         self._limit = 2 * workers if ordered else workers
         self._ordered = ordered
         self._aloft: dict[int, Flight[R]] = {}
@@ -150,6 +151,7 @@ Step: TypeAlias = "Next | Start[Any, R] | Wait[R] | Give[R] | Flush | Stop"
 
 def directions(run: LoopRun[T], flights: Flights[R]) -> Generator[Step[R], Any, None]:
     """The steps of one pass over the source."""
+    run.share_state()
     is_empty = False
     while True:
         if not is_empty and _may_start(run, flights):

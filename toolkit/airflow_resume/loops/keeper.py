@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from functools import partial
 from math import inf
 
 from airflow_resume.channel import LatestWriter
@@ -98,15 +99,22 @@ class Keeper:
         """Write what is acked, and return when that is done."""
         self._guarded(self._write_now)
 
-    def flush_rest(self) -> None:
-        """The same, if there is anything to write or a write to hear of."""
-        self._guarded(self._writer.flush)
-        if self._dirty:
-            self.flush()
+    def flush_rest(self, seconds: float | None = None) -> None:
+        """The same, if there is anything to write or a write to hear of.
 
-    def _write_now(self) -> None:
+        Args:
+            seconds: how long to wait for each.
+
+        Raises:
+            TimeoutError: the store takes longer.
+        """
+        self._guarded(partial(self._writer.flush, seconds))
+        if self._dirty:
+            self._guarded(partial(self._write_now, seconds))
+
+    def _write_now(self, seconds: float | None = None) -> None:
         self._offer()
-        self._writer.flush()
+        self._writer.flush(seconds)
 
     def _offer(self) -> None:
         # Before the write: if it fails, that is kept in the writer, and the next `note` or flush raises it.

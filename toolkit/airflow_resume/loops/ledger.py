@@ -14,6 +14,7 @@ from airflow_resume.loops.record import Level, SkippedElement
 from airflow_resume.loops.room import Growth
 from airflow_resume.loops.skip import MAX_SKIPS, described
 from airflow_resume.loops.source import Source
+from airflow_resume.loops.state import State
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -48,7 +49,7 @@ class Ledger:
             ahead = None
         self.frontier = Frontier(source, level.pos, ahead)
         self.skipped, self._skips = level.skipped, list(level.skips or ())
-        self.state: dict[str, Any] = {}
+        self.state: dict[str, Any] = State()
         self._acked_state = level.state
         self._restore_state()
         self._inner_left = dict(level.inner or {})
@@ -110,6 +111,23 @@ class Ledger:
         skips = [*self._skips, SkippedElement(pos=named(before), error=text)][-MAX_SKIPS:]
         self.ack(number, before, after)
         self._skips, self.skipped = skips, self.skipped + 1
+
+    def ack_state(self) -> bool:
+        """The state as it is now belongs to what is acked, as no element is in hand; whether that changed it."""
+        state = self._encoded_state()
+        is_new, self._acked_state = state != self._acked_state, state
+        return is_new
+
+    def share_state(self, owner: object, name: str) -> None:
+        """Workers run from now on, and may not change the state."""
+        if isinstance(self.state, State):
+            self.state.share(owner, name)
+
+    def close_state(self, name: str) -> None:
+        """Nothing that is done to the state from now on is saved, so nothing may be done to it."""
+        if not isinstance(self.state, State):
+            self.state = State(self.state)
+        self.state.close(name)
 
     def start_over(self, position: JsonValue) -> None:
         """Nothing is done any more."""

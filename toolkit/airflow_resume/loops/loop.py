@@ -13,6 +13,7 @@ from airflow_resume.attempt import AnyContext
 from airflow_resume.channel import off_the_loop
 from airflow_resume.errors import LoopError
 from airflow_resume.loops.each import Each
+from airflow_resume.loops.iterators import AsyncElements, Elements
 from airflow_resume.loops.opening import OnChange, OnClear, OnUnreadable, OpeningPolicy
 from airflow_resume.loops.pages import Page
 from airflow_resume.loops.plan import (
@@ -226,10 +227,10 @@ class Checkpoint(Generic[T]):
     # --- iterating --------------------------------------------------------------------------------------------
 
     def __iter__(self) -> Iterator[T]:
-        return delivered(self._first_iteration())
+        return Elements.of(self._first_iteration(), delivered)
 
     def __aiter__(self) -> AsyncIterator[T]:
-        return adelivered(self._first_iteration(awaited=True))
+        return AsyncElements(self._first_iteration(awaited=True), adelivered)
 
     def map(self, fn: Callable[[T], R], *, workers: int, ordered: bool = False) -> Iterator[R]:
         """What `fn` returns for each element, worked out in threads; iterate it to the end.
@@ -241,11 +242,13 @@ class Checkpoint(Generic[T]):
             workers: how many at a time.
             ordered: hand out results in the order of the elements, not as they come.
         """
-        return mapped(self._first_map(fn, workers), fn, workers=workers, ordered=ordered)
+        work = partial(mapped, work=fn, workers=workers, ordered=ordered)
+        return Elements.of(self._first_map(fn, workers), work)
 
     def amap(self, fn: Callable[[T], Awaitable[R]], *, workers: int, ordered: bool = False) -> AsyncIterator[R]:
         """The same with `async for`, in tasks of the event loop; `fn` is a coroutine function."""
-        return amapped(self._first_map(fn, workers, awaited=True), fn, workers=workers, ordered=ordered)
+        work = partial(amapped, work=fn, workers=workers, ordered=ordered)
+        return AsyncElements(self._first_map(fn, workers, awaited=True), work)
 
     def ack(self) -> None:
         """All elements delivered so far are done (`ack="manual"`). In `async for` it is saved at the next element.
@@ -303,14 +306,11 @@ class Checkpoint(Generic[T]):
     @property
     def state(self) -> dict[str, Any]:
         """Yours: JSON (and what `values.encode` knows) that is saved in the same write as the position."""
-        ledger = self._run.ledger
-        self._run.count_no_more()
-        return ledger.state
+        return self._run.use_state()
 
     @state.setter
     def state(self, state: dict[str, Any]) -> None:
-        self._run.count_no_more()
-        self._run.ledger.state = state
+        self._run.set_state(state)
 
     @property
     def element(self) -> Element:
@@ -345,7 +345,7 @@ class Checkpoint(Generic[T]):
                 f"The loop {run.plan.name!r} has ack='manual', is on an event loop, and stands in no `async with`.",
                 "Use `async with checkpoint(...) as loop`.",
             )
-        self._iterated = True
+        self._iterated = run.is_begun = True
         run.awaited = awaited
         return run
 

@@ -40,6 +40,8 @@ class Nested:
 
     def __init__(self, plan: Plan[Any], outer: Session | Nested, before: JsonValue) -> None:
         self._name, self._outer = plan.name, outer
+        self.seconds: float | None = None
+        """As `Session.seconds`; a loop inside another one writes nothing by itself."""
         self.attempt: Attempt = outer.attempt
         self.keeper: Keeper = outer.keeper
         self.alarm: Alarm = outer.alarm

@@ -9,15 +9,24 @@ never wait for the store; `open`, `flush` and `close` do, and an event loop call
 from __future__ import annotations
 
 import logging
+import threading
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
 from dataclasses import dataclass
+from types import GeneratorType
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeAlias, TypeVar
+from weakref import ref
 
 from airflow_resume import values
-from airflow_resume.errors import EmptySourceError, LoopError, ShortSourceError, TokenExpiredError, UnackedError
+from airflow_resume.errors import (
+    EmptySourceError,
+    LoopError,
+    ShortSourceError,
+    SupersededError,
+    TokenExpiredError,
+    UnackedError,
+)
 from airflow_resume.loops.alarm import Bell
 from airflow_resume.loops.chunks import Reel
 from airflow_resume.loops.coast import Coast
@@ -29,6 +38,7 @@ from airflow_resume.loops.plan import Plan
 from airflow_resume.loops.progress import Count, Pace
 from airflow_resume.loops.session import Session
 from airflow_resume.loops.source import chunks_of, closed_at_end
+from airflow_resume.loops.state import hand_of, in_hand, refused_in_worker, refused_when_closed
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -85,6 +95,13 @@ class LoopRun(Generic[T]):
         self._only_counts = plan.delivery == "at_least_once" and plan.ack == "each"
         self._reel: Reel[T] | None = None
         self._coast: Coast | None = None
+        self.is_begun = False
+        """Whether it is or was iterated."""
+        self._iterator: ref[object] | None = None
+        self._over: BaseException | str | None = None
+        self._lock, self._closing = threading.Lock(), threading.RLock()
+        self._opening: threading.Event | None = None
+        self._is_left = False
 
     # --- opening and closing ----------------------------------------------------------------------------------
 
@@ -115,7 +132,20 @@ class LoopRun(Generic[T]):
         """Read, check and claim, once."""
         if self.is_open:
             return
-        self._hold = hold = Session(self.plan) if self._within is None else self._within.nested(self.plan)
+        with self._lock:
+            if self._is_left:
+                raise LoopError(f"The loop {self.plan.name!r} was left before it was open.")
+            self._opening = threading.Event()
+        try:
+            if self._within is None:
+                self._hold = hold = Session(self.plan, self.end, self._is_abandoned)
+            else:
+                self._hold = hold = self._within.nested(self.plan)
+            self._begin(hold)
+        finally:
+            self._opening.set()
+
+    def _begin(self, hold: Session | Nested) -> None:
         self.bell = hold.alarm.bell()
         hold.ledger.settle_own = self.settle
         self.exhausted = hold.ledger.done
@@ -151,12 +181,21 @@ class LoopRun(Generic[T]):
         Raises:
             UnackedError: the source is exhausted, and not all was acked.
         """
-        if self._closed or self._hold is None:
-            return
-        self._closed = True
-        self.ledger.settle()
-        self._hold.alarm.remove(self.bell)
-        self._hold.close(error)
+        with self._closing:  # whoever comes second waits until it is saved
+            if self._closed or self._hold is None:
+                return
+            self._closed = True
+            self.ledger.settle()
+            self._hold.alarm.remove(self.bell)
+            try:
+                if error is None:
+                    self._ack_state_after_the_loop()
+            except Exception as failure:
+                error = failure
+                raise
+            finally:
+                self.ledger.close_state(self.plan.name)
+                self._hold.close(error)
         if error is None and self._unacked and self.exhausted:
             raise UnackedError(
                 f"The loop {self.plan.name!r} delivered everything, but {len(self._unacked)} elements were not acked,"
@@ -165,6 +204,105 @@ class LoopRun(Generic[T]):
             )
         if self.ledger.done and error is None:
             log.log(self._loudness, "Loop %r: done, %s", self.plan.name, self._pace.line(self._count(), self._clock()))
+
+    def leave(self, error: BaseException, seconds: float | None = None) -> None:
+        """Close the loop, also when it is just being opened in another thread.
+
+        Args:
+            error: it is left by.
+            seconds: how long to wait for a store.
+        """
+        with self._lock:
+            self._is_left, opening = True, self._opening
+        if opening is not None:
+            opening.wait(seconds)
+        if self._hold is not None:
+            self._hold.seconds = seconds
+        self.close(error)
+
+    def iterated_by(self, iterator: object) -> None:
+        """By a generator, or by what stands for one on an event loop."""
+        self._iterator = ref(iterator)
+
+    def _is_abandoned(self) -> bool:
+        return self._iterator is not None and self._iterator() is None and not self.managed
+
+    def end(self, seconds: float) -> None:
+        """The attempt ends, and nobody has closed the loop: somebody refers to its iterator, such as a traceback."""
+        self._over = self._over or "the end of its task"
+        iterator = None if self._iterator is None else self._iterator()
+        try:
+            if isinstance(iterator, GeneratorType):
+                if iterator.gi_running:
+                    log.warning(
+                        "The loop %r still runs in another thread at the end of its task, so only what was written"
+                        " until now is kept",
+                        self.plan.name,
+                    )
+                    return
+                if self._hold is not None:
+                    self._hold.seconds = seconds
+                iterator.close()
+        finally:
+            self.leave(GeneratorExit(), seconds)
+
+    def is_over(self, error: BaseException) -> None:
+        """The loop was left by an error, and has nothing more to give."""
+        self._over = self._over or f"{type(error).__name__}" if not isinstance(error, SupersededError) else error
+
+    def check_over(self) -> None:
+        """See that the next element is asked for of a loop that is not over by an error, which would look like its end.
+
+        Raises:
+            As `stop`, if it was stopped.
+            SupersededError: that was the error.
+            LoopError: it was another one.
+        """
+        if self._over is None:
+            return
+        if self._hold is not None and self.stop_asked:
+            self.stop()
+        if isinstance(self._over, SupersededError):
+            raise SupersededError
+        raise LoopError(
+            f"The loop {self.plan.name!r} was left by {self._over}, so it gives nothing more. It is not done.",
+            "A retry goes on there, and so does another checkpoint(...) of this name.",
+        )
+
+    # --- the state --------------------------------------------------------------------------------------------
+
+    def use_state(self) -> dict[str, Any]:
+        """The state, for a body to read or change.
+
+        Raises:
+            LoopError: the loop is not open, or the caller is a worker of its map.
+        """
+        ledger = self.ledger
+        if hand_of(self) is not None:
+            raise refused_in_worker(self.plan.name)
+        self.count_no_more()
+        return ledger.state
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Have another one.
+
+        Raises:
+            LoopError: as `use_state`; or the loop is closed.
+        """
+        self.use_state()
+        if self._closed:
+            raise refused_when_closed(self.plan.name)
+        self.ledger.state = state
+
+    def share_state(self) -> None:
+        """Workers run from now on."""
+        self.ledger.share_state(self, self.plan.name)
+
+    def _ack_state_after_the_loop(self) -> None:
+        """What is in it when no element is in hand belongs to all those that are done."""
+        no_element_in_hand = (self.exhausted or not self.is_begun) and not self._unacked
+        if no_element_in_hand and self.ledger.ack_state():
+            self.hold.keeper.touch()
 
     # --- one element ------------------------------------------------------------------------------------------
 
@@ -187,8 +325,10 @@ class LoopRun(Generic[T]):
                 reel.raise_failure()
                 before = reel.here
         finally:
-            # The source is closed with the loop, not with whatever refers to it.
+            # The source is closed with the loop, not with whatever refers to it: on Python 3.10 a frame may.
             self.settle()
+            if self._reel is not None:
+                self._reel.close()
             self._reel = self._coast = None
 
     def _todo_of(self, reel: Reel[T]) -> Iterator[Todo[T]]:
@@ -451,8 +591,8 @@ class LoopRun(Generic[T]):
         """The element in hand: in a thread or task of a map, its own."""
         _ = self.hold  # or it is not open
         self.settle()
-        here = _in_hand.get()
-        if here is not None and here[0] is self:
+        here = hand_of(self)
+        if here is not None:
             return self._element(here[1])
         if self._number is None:
             raise LoopError(f"The loop {self.plan.name!r} has no element in hand")
@@ -460,7 +600,7 @@ class LoopRun(Generic[T]):
 
     def set_in_hand(self, before: JsonValue) -> None:
         """In the current context, the element in hand is the one at this position."""
-        _in_hand.set((self, before))
+        in_hand.set((self, before, in_hand.get()))
 
     # --- parts ------------------------------------------------------------------------------------------------
 
@@ -508,6 +648,3 @@ def _passed(reel: Reel[Any]) -> tuple[JsonValue, JsonValue]:
     before = reel.here
     reel.move_to(reel.passed + 1)
     return before, reel.here
-
-
-_in_hand: ContextVar[tuple[LoopRun[Any], JsonValue] | None] = ContextVar("element_in_hand", default=None)

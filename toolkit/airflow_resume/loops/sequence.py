@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing, contextmanager
 from functools import partial
@@ -9,6 +10,7 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from airflow_resume.channel import off_the_loop
+from airflow_resume.loops.ahead import refuse_what_reads_ahead
 from airflow_resume.loops.run import LoopRun
 
 T = TypeVar("T")
@@ -19,6 +21,7 @@ def delivered(run: LoopRun[T]) -> Iterator[T]:
 
     One generator, as each that stands between it and the body would cost as much as all it does for an element.
     """
+    refuse_what_reads_ahead(run)
     at = -1
 
     def in_hand() -> int:
@@ -83,15 +86,21 @@ def opened(run: LoopRun[T]) -> Iterator[None]:
     `break` and `return` end the generator in here; a `with` statement around it has an end of its own, where a write
     that fails can still be raised.
     """
-    run.open()
     try:
-        yield
-    except BaseException as error:
-        if not (run.managed and isinstance(error, GeneratorExit)):
-            run.close(error)
+        run.open()
+        try:
+            yield
+        except BaseException as error:
+            if not (run.managed and isinstance(error, GeneratorExit)):
+                run.close(error)
+            raise
+        if not (run.managed or run.waits_for_acks):
+            run.close(None)
+    except GeneratorExit:
         raise
-    if not run.waits_for_acks:
-        run.close(None)
+    except BaseException as error:
+        run.is_over(error)
+        raise
 
 
 class aopened:  # noqa: N801  it is used like a function
@@ -101,12 +110,25 @@ class aopened:  # noqa: N801  it is used like a function
         self._run = run
 
     async def __aenter__(self) -> None:
-        await off_the_loop(self._run.open)
+        try:
+            await off_the_loop(self._run.open)
+        except asyncio.CancelledError as error:
+            # The thread goes on. What it opens is closed, before the name may be used again.
+            await off_the_loop(partial(self._run.leave, error))
+            raise
+        except BaseException as error:
+            self._run.is_over(error)
+            raise
 
     async def __aexit__(
         self, _kind: type[BaseException] | None, error: BaseException | None, _traceback: TracebackType | None
     ) -> None:
         run = self._run
-        is_left_early = run.managed and isinstance(error, GeneratorExit)
-        if not is_left_early and not (error is None and run.waits_for_acks):
+        if isinstance(error, GeneratorExit):
+            if not run.managed:
+                await off_the_loop(partial(run.close, error))
+        elif error is not None:
+            run.is_over(error)
+            await off_the_loop(partial(run.close, error))
+        elif not (run.managed or run.waits_for_acks):
             await off_the_loop(partial(run.close, error))

@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+import os
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeAlias
 
 from airflow_resume.attempt import Attempt
 from airflow_resume.channel import LatestWriter, in_process_supervisor
-from airflow_resume.errors import DanglingReferenceError, LoopStoppedError, SupersededError, UnreadableRecordError
+from airflow_resume.errors import (
+    DanglingReferenceError,
+    LoopStoppedError,
+    ResumeError,
+    SupersededError,
+    UnreadableRecordError,
+)
 from airflow_resume.killed import Ending, ending_of_kill, learn_about_kill, told_of_kill
+from airflow_resume.last_message import before_last_message, end_what_is_abandoned
 from airflow_resume.loops.keeper import Keeper
 from airflow_resume.loops.ledger import Ledger
 from airflow_resume.loops.opening import Left, Opening, decide_opening, facts_of, opening_error, stalls_of
@@ -21,7 +30,7 @@ from airflow_resume.loops.room import check_room
 from airflow_resume.loops.source import Source
 from airflow_resume.record import Slot
 from airflow_resume.reschedule import reschedule
-from airflow_resume.store import channel_of, open_task_store
+from airflow_resume.store import StateStore, channel_of, open_task_store
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -41,8 +50,22 @@ class Session:
         SupersededError: the claim was refused, so another attempt has replaced this one.
     """
 
-    def __init__(self, plan: Plan[Any]) -> None:
+    def __init__(self, plan: Plan[Any], end: Callable[[float], object], is_abandoned: Callable[[], bool]) -> None:
         store, self.attempt = open_task_store(plan.keeping.context, plan.keeping.store)
+        end_what_is_abandoned(owner=self.attempt.process, key=plan.key)
+        self.seconds: float | None = None
+        """How long a write may take when the loop is closed; None while there is no hurry."""
+        self._pid = os.getpid()
+        self._at_end = ExitStack()
+        at_end = before_last_message(end, owner=self.attempt.process, key=plan.key, is_abandoned=is_abandoned)
+        self._at_end.callback(at_end.remove)
+        try:
+            self._open(plan, store)
+        except BaseException:
+            self._at_end.close()
+            raise
+
+    def _open(self, plan: Plan[Any], store: StateStore) -> None:
         self._channel = channel_of(store)
         self._plan = plan
         self._slot = Slot(store, plan.key, LoopRecord)
@@ -63,7 +86,7 @@ class Session:
             found = None
         self._record = _claimed(found, self.opening, plan, self.attempt)
         with self.attempt.using(plan.key):
-            self._slot.write(self._record)
+            self._claim()
         self.ledger = Ledger(plan.key, plan.source, self._record)
         self.ledger.growth.check_room = self.check_room
         self.path: list[JsonValue] = [*self.attempt.scope.identity(), plan.key]
@@ -82,8 +105,20 @@ class Session:
         )
         self.stop_asked = False
         """Whether the task was told to stop."""
-        self._at_end = ExitStack()
         self._at_end.enter_context(told_of_kill(self._ask_to_stop, plan.keeping.context))
+
+    def _claim(self) -> None:
+        """Write the record. If that is interrupted, the write still lands, and an attempt that says so did not die."""
+        try:
+            self._slot.write(self._record)
+        except ResumeError:
+            raise
+        except BaseException:
+            at = self._record.at.model_copy(update={"left": True})
+            note = self._channel.submit(partial(self._slot.write, self._record.model_copy(update={"at": at})))
+            attempt = self.attempt
+            before_last_message(note.result, owner=attempt.process, key=self._plan.key, is_abandoned=lambda: True)
+            raise
 
     def check_room(self, more: int, left: int, what: str) -> None:
         """See that the record may grow by so many bytes, and so many are left then.
@@ -102,6 +137,8 @@ class Session:
         """Save what is acked. A write that fails here is logged, and never takes the place of the loop's own error."""
         self._at_end.close()
         self.alarm.close()
+        if os.getpid() != self._pid:  # a fork, whose copy of the loop is another one's
+            return
         if error is not None:
             self.attempt.give_back(self._plan.key)
         if isinstance(error, SupersededError):
@@ -152,7 +189,7 @@ class Session:
 
     def _save(self) -> None:
         self._note_where_it_was_left()
-        self.keeper.flush_rest()
+        self.keeper.flush_rest(self.seconds)
 
     def _log_unsaved(self, failure: Exception) -> None:
         log.error("The position of the loop %r could not be saved: %r", self._plan.name, failure)

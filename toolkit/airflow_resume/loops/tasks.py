@@ -19,7 +19,7 @@ R = TypeVar("R")
 
 async def amapped(
     run: LoopRun[T], work: Callable[[T], Awaitable[R]], *, workers: int, ordered: bool
-) -> AsyncIterator[R]:
+) -> AsyncGenerator[R, None]:
     """What `work` returns for each element that is not done, worked out in tasks."""
     async with aopened(run):
         while not run.exhausted:
@@ -31,6 +31,13 @@ async def amapped(
 
 async def _one_pass(run: LoopRun[T], work: Callable[[T], Awaitable[R]], flights: Flights[R]) -> AsyncGenerator[R, None]:
     landed: asyncio.Queue[Flight[R]] = asyncio.Queue()
+    # In order, as many again are started before their turn; the threads of `map` are a bound by themselves.
+    seats = asyncio.Semaphore(flights.workers)
+
+    async def seated(element: T) -> R:
+        async with seats:
+            return await work(element)
+
     steps = directions(run, flights)
     async with aclosing(run.atodo(in_order=False)) as todo, _tasks() as tasks:
         step = sent(steps, None)
@@ -40,7 +47,7 @@ async def _one_pass(run: LoopRun[T], work: Callable[[T], Awaitable[R]], flights:
                 case Next():
                     reply = await _next_of(todo)
                 case Start(flight, element):
-                    tasks.add(asyncio.create_task(_fly(run, work, landed, flight, element)))
+                    tasks.add(asyncio.create_task(_fly(run, seated, landed, flight, element)))
                 case Wait():
                     reply = await landed.get()
                 case Give(result):

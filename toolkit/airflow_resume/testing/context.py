@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from airflow.sdk.definitions.asset import Asset, AssetNameRef, AssetUriRef
 
+from airflow_resume.last_message import end_what_is_open, forget_what_is_open
 from airflow_resume.testing.assets import AnyAsset, FakeAssetStores
 from airflow_resume.testing.events import AssetEvent, FakeInletEvents
+from airflow_resume.testing.points import CrashedError
 from airflow_resume.testing.stores import FakeTaskStore
 from airflow_resume.testing.task_instance import FakeTaskInstance, PlainTask
 from airflow_resume.testing.world import AirflowVersion, Instance, InstanceRecord, Run, World
@@ -200,6 +202,9 @@ def _known_by(asset: Any) -> object:
 class TaskAttempt:
     """One attempt of a task. In a `with` block its context is the current one.
 
+    The end of the block is that of the attempt: a loop that is still open, as its iterator is held in a variable, is
+    saved, whether the block ends by an error or not. `CrashedError` is the end of a process in which nothing is saved.
+
     Every step of the life cycle gives the attempt that comes next, and replaces this one: whatever still holds its
     stores reads defaults from that of the task, and is refused when it writes.
     """
@@ -236,7 +241,13 @@ class TaskAttempt:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._stack.close()
+        # As Airflow, which sends the last message of an attempt after its body; a killed one sends none.
+        try:
+            if kind is None or not issubclass(kind, CrashedError):
+                end_what_is_open(owner=self.task_store)
+        finally:
+            forget_what_is_open(owner=self.task_store)
+            self._stack.close()
 
     @property
     def _record(self) -> InstanceRecord:

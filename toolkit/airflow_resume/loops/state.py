@@ -1,0 +1,107 @@
+"""The `state` of a loop: a dict that belongs to whoever iterates, for as long as the loop is open.
+
+Theory of operation. It is a plain dict as long as one body uses it, and costs no more. When a `map` begins it becomes
+one that refuses to be changed in a worker, and when the loop is closed one that refuses to be changed at all: what is
+not saved any more must not look as if it were. It is the same object all the time, by whatever name it is held.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextvars import ContextVar
+from functools import wraps
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from airflow_resume.errors import LoopError
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+Hand = tuple[object, "JsonValue", Any]
+"""In a worker of a map: whose map, the position of the element it was called with, and the hand of what called it."""
+
+in_hand: ContextVar[Hand | None] = ContextVar("element_in_hand", default=None)
+
+
+def hand_of(owner: object) -> Hand | None:
+    """What a worker of this owner's map has in hand; None outside its workers."""
+    hand = in_hand.get()
+    while hand is not None and hand[0] is not owner:
+        hand = hand[2]
+    return hand
+
+
+class State(dict[str, Any]):
+    """As any dict."""
+
+    __slots__ = ("name", "owner")
+    name: str
+    """Of the loop, for messages."""
+    owner: object
+    """Whose workers may not change it."""
+
+    def __reduce__(self) -> tuple[type[dict[str, Any]], tuple[dict[str, Any]]]:
+        """A copy is nobody's."""
+        return dict, (dict(self),)
+
+    def share(self, owner: object, name: str) -> None:
+        """Workers run from now on."""
+        self.owner, self.name = owner, name
+        self.__class__ = _Shared  # type: ignore[assignment]  # pyright: ignore[reportAttributeAccessIssue]
+
+    def close(self, name: str) -> None:
+        """Nothing is saved from now on."""
+        self.name = name
+        self.__class__ = _Closed  # type: ignore[assignment]  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def refused_in_worker(name: str) -> LoopError:
+    """What a worker that uses the state is told."""
+    return LoopError(
+        f"The state of the loop {name!r} was used in a worker of its map(). Workers would overwrite each other's"
+        f" updates, and what is in it would not belong to the elements that are done.",
+        "Return what is to be kept from the function, and put it into `state` in the body that takes the results.",
+    )
+
+
+def refused_when_closed(name: str) -> LoopError:
+    """What whoever changes the state after the loop is told."""
+    return LoopError(
+        f"The state of the loop {name!r} was changed after the loop, when nothing is saved any more.",
+        f"Use `with checkpoint(..., name={name!r}) as loop:` and change it before the `with` block ends.",
+    )
+
+
+class _Shared(State):
+    __slots__ = ()
+
+
+class _Closed(State):
+    __slots__ = ()
+
+
+def _guarded(name: str, check: Callable[[State], None]) -> Callable[..., Any]:
+    change = getattr(dict, name)
+
+    @wraps(change)
+    def guarded(self: State, *args: Any, **kwargs: Any) -> Any:
+        check(self)
+        return change(self, *args, **kwargs)
+
+    return guarded
+
+
+def _check_shared(state: State) -> None:
+    if hand_of(state.owner) is not None:
+        raise refused_in_worker(state.name)
+
+
+def _check_closed(state: State) -> None:
+    raise refused_when_closed(state.name)
+
+
+for _change in ("__setitem__", "__delitem__", "__ior__", "clear", "pop", "popitem", "setdefault", "update"):
+    setattr(_Shared, _change, _guarded(_change, _check_shared))
+    setattr(_Closed, _change, _guarded(_change, _check_closed))
