@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 
 import pytest
 from loop_runs import LoopRun
@@ -29,7 +30,7 @@ PLACES = [30, 49, 50, 133, 275]
 def queue_of(ids: range) -> Iterator[str]:
     with schema_on_postgresql() as url:
         ask(url, "CREATE TABLE queue (id bigint PRIMARY KEY, seen int NOT NULL DEFAULT 0)")
-        ask(url, f"INSERT INTO queue SELECT generate_series({ids[0]}, {ids[-1]}, {ids.step})")  # noqa: S608
+        ask(url, f"INSERT INTO queue SELECT generate_series({ids[0]}, {ids[-1]}, {ids.step})")
         yield url
 
 
@@ -59,12 +60,18 @@ def test_a_queue_that_is_drained_loses_no_row_in_five_kills(shared_stage: Stage,
             run.kill_at(number)
         assert run.end() == "success"
         attempts = run.delivered().attempts
-        print(run.dag_id, "lot", lot, "again", [len(set(a) & set(b)) for a, b in zip(attempts, attempts[1:], strict=False)])
+        print(
+            run.dag_id,
+            "lot",
+            lot,
+            "again",
+            [len(set(a) & set(b)) for a, b in pairwise(attempts)],
+        )
         assert set(ids) - set(run.elements()) == set(), "lost"
         assert [attempt[-1] for attempt in attempts[:-1]] == [place * STEP for place in PLACES]
         assert all(attempt == sorted(set(attempt)) for attempt in attempts), "in order, and none twice in an attempt"
         # What was deleted cannot come again, so only the element in hand does, and what was not deleted yet.
-        again = [len(set(before) & set(after)) for before, after in zip(attempts, attempts[1:], strict=False)]
+        again = [len(set(before) & set(after)) for before, after in pairwise(attempts)]
         assert max(again) <= lot
         assert left_in(url) == []
 
@@ -98,5 +105,5 @@ def test_nor_does_one_that_others_change_while_nobody_looks(shared_stage: Stage)
         assert (set(ids) - gone | inserted) - set(delivered) == set(), "lost"
         assert left_in(url) == []
         attempts = run.delivered().attempts
-        again = [len(set(before) & set(after)) for before, after in zip(attempts, attempts[1:], strict=False)]
+        again = [len(set(before) & set(after)) for before, after in pairwise(attempts)]
         assert max(again) <= 1

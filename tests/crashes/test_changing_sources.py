@@ -31,9 +31,7 @@ def explored(source: str, way: str, durability: str, script: Script, **options: 
 
 DRAINING = Script(drains=1)
 BROKEN = Script(endings=[("raise", 2)], changes={(2, -1): [Change("delete", 0)]})
-CHANGED = Script(
-    changes={(1, 1): [Change("insert", 2)], (2, -1): [Change("delete", 0)], (2, 0): [Change("update", 1)]}
-)
+CHANGED = Script(changes={(1, 1): [Change("insert", 2)], (2, -1): [Change("delete", 0)], (2, 0): [Change("update", 1)]})
 SCRIPTS = {"draining": DRAINING, "changed": CHANGED}
 
 

@@ -86,7 +86,8 @@ class Laws:
         """Only a source that cannot know its place may fail, and only when its rows shifted."""
         if self.error is None:
             return
-        assert isinstance(self.error, self.source.fails) and self._has_changed, f"failed: {self.error!r}"
+        may_fail = isinstance(self.error, self.source.fails) and self._has_changed
+        assert may_fail, f"failed: {self.error!r}"
 
     def check_nothing_skipped(self, lengths: Sequence[int]) -> None:
         """See that all that is promised was given.
@@ -150,11 +151,7 @@ class Laws:
                 case "begun":
                     attempt = _Attempt(base=attempt.n, n=attempt.n)
                 case "asked" if not attempt.is_open:
-                    attempt.is_another |= self.source.restarts and self.inside and self._has_changed
-                    if proof.is_lost(entry):
-                        attempt.goes_back = proof.index
-                        attempt.moved |= set(entry.keys)
-                        self.committed -= set(entry.keys)
+                    self._take_answer(entry, attempt, proof)
                 case "given":
                     self._check_given(set(entry.keys), attempt)
                 case "finished":
@@ -166,11 +163,21 @@ class Laws:
                     if attempt.is_open or not entry.index:
                         proof = _Proof(entry)
                 case "ended" if entry.how != "kill" and not self.error:
-                    must = attempt.acked if self.by_hand else len(attempt.finished)
-                    is_counted = not (self.parallel and self._has_changed)
-                    assert attempt.taken >= must or not is_counted, (
-                        f"ended by {entry.how}: {must} elements were done, and {attempt.taken} are saved"
-                    )
+                    self._check_ended(entry, attempt)
+
+    def _check_ended(self, entry: Entry, attempt: _Attempt) -> None:
+        must = attempt.acked if self.by_hand else len(attempt.finished)
+        is_counted = not (self.parallel and self._has_changed)
+        saved = f"{must} elements were done, and {attempt.taken} are saved"
+        assert attempt.taken >= must or not is_counted, f"ended by {entry.how}: {saved}"
+
+    def _take_answer(self, answer: Entry, attempt: _Attempt, proof: _Proof) -> None:
+        """What was answered before the attempt is given any element."""
+        attempt.is_another |= self.source.restarts and self.inside and self._has_changed
+        if proof.is_lost(answer):
+            attempt.goes_back = proof.index
+            attempt.moved |= set(answer.keys)
+            self.committed -= set(answer.keys)
 
     def _check_given(self, keys: set[int], attempt: _Attempt) -> None:
         if not attempt.is_open:

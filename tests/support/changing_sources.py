@@ -300,9 +300,17 @@ CHANGING: dict[str, Changing] = {
     "rows of offsets, clamped": Changing(make=offsets_clamped, options=EACH, pages=True, announces=True, **_NUMBERED),
     "list": Changing(make=as_list, restarts=True, knows_length=True, announces=True, **_SAME),
     "generator": Changing(make=generated, **_SAME),
-    "lists": Changing(make=lambda table: Batches(as_list(table), size=LIST), restarts=True, knows_length=True, announces=True, **_SAME),
+    "lists": Changing(
+        make=lambda table: Batches(as_list(table), size=LIST), restarts=True, knows_length=True, announces=True, **_SAME
+    ),
     "rows of lists": Changing(
-        make=lambda table: Batches(as_list(table), size=LIST), options=EACH, pages=True, restarts=True, knows_length=True, announces=True, **_SAME
+        make=lambda table: Batches(as_list(table), size=LIST),
+        options=EACH,
+        pages=True,
+        restarts=True,
+        knows_length=True,
+        announces=True,
+        **_SAME,
     ),
     "files": Changing(make=files, promise="rows", restarts=True),
     "stateful": Changing(make=ByKey, promise="rows"),

@@ -210,6 +210,15 @@ class Body:
         self.world.note(Entry(what="finished", keys=tuple(keys)))
         return False
 
+    def raise_after_break(self) -> None:
+        """The task fails after a loop that was left by `break`, so that it is tried again.
+
+        Raises:
+            TaskOverError: it was.
+        """
+        if self.ending == "break" and self.number > self.at:
+            raise TaskOverError
+
     def acked(self) -> None:
         """All of it was acked by hand."""
         self.world.note(Entry(what="acked"))
@@ -303,9 +312,9 @@ def enumerated(body: Body) -> None:
 
 
 def sliced(body: Body) -> None:
-    """Two at a time, of one iterator; the last slice is empty."""
+    """Slices of one iterator, of an element each; the last one is empty."""
     elements = body.hold(iter(body.loop()))
-    while taken := [element for element in islice(elements, 1)]:
+    while taken := list(islice(elements, 1)):
         for element in taken:
             if body(element):
                 return
@@ -508,21 +517,25 @@ def attempt_of(way: Way, source: Changing, durability: str) -> Callable[[Changin
         body = Body(world=world, attempt=this, source=source, durability=durability, ending=ending, at=at)
         try:
             way.go(body)
-            if ending == "break" and body.number > at:
-                raise TaskOverError
+            body.raise_after_break()
         except BaseException as error:
             _task_ends(world, this, ending)
-            if isinstance(error, ShortSourceError):
-                assert source.announces and world.table.deleted, f"nothing was announced, or all came: {error}"
-            if isinstance(error, ResumeError) and not (isinstance(error, RETRIED) or world.points.faulty):
-                world.error = error
-            else:
-                world.points.dead = True
+            world.error = _failure(error, world, source)
+            world.points.dead = world.error is None
             raise
         _task_ends(world, this, "end")
         return "done"
 
     return attempt
+
+
+def _failure(error: BaseException, world: ChangingWorld, source: Changing) -> BaseException | None:
+    """The error, if it is one of the loop after which no attempt follows."""
+    if isinstance(error, ShortSourceError):
+        assert source.announces, f"nothing was announced: {error}"
+        assert world.table.deleted, f"all came: {error}"
+    is_for_good = isinstance(error, ResumeError) and not isinstance(error, RETRIED)
+    return error if is_for_good and not world.points.faulty else None
 
 
 def _task_ends(world: ChangingWorld, attempt: TaskAttempt, how: How) -> None:

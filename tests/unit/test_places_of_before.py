@@ -1,4 +1,4 @@
-"""Where loops stood by releases of before: they are taken up, whatever became of the rows meanwhile, and none is lost."""
+"""Where loops stood by releases of before is taken up, whatever became of the rows meanwhile: none is lost."""
 
 from __future__ import annotations
 

@@ -193,7 +193,7 @@ with DAG("loops_draining", schedule=None, default_args=RETRIES):
 
     @task(task_id="run")
     def draining() -> int:
-        """A queue in a table: what is done is deleted, so many rows at a time, and nobody but the loop knows the rest."""
+        """A queue in a table: the body deletes what is done, so many rows at a time."""
         import psycopg
         from psycopg.rows import dict_row
 

@@ -278,7 +278,9 @@ def _fewer_than_before(level: Level, source: Source[Any]) -> Sequence[str]:
     if level.seen is not None or level.total is None or not level.n or "batches" not in level.kind:
         return ()
     total = source.total(level.pos)
-    return () if total is None or total >= level.total else [f"there were {level.total} {source.noun}s, and are {total}"]
+    return (
+        () if total is None or total >= level.total else [f"there were {level.total} {source.noun}s, and are {total}"]
+    )
 
 
 def started_over(position: object) -> dict[str, Any]:
