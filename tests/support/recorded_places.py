@@ -12,6 +12,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +51,7 @@ def leave_holes(source: Changing, done: int) -> dict[str, Any] | None:
     """The same of a `map` whose first element takes longer than all others."""
     scene, may_end = Scene(), threading.Event()
     finished: list[int] = []
-    first = keys_of(next(iter(checkpoint(source.make(Table(ROWS)), name="x", store=_Nowhere(), **source.options))))
+    first = keys_of(next(iter(loop_over(Table(ROWS), source, Scene()))))
 
     def work(element: Any) -> Any:
         if keys_of(element) == first:
@@ -69,19 +70,6 @@ def leave_holes(source: Changing, done: int) -> dict[str, Any] | None:
         finally:
             may_end.set()
     return scene.left
-
-
-class _Nowhere:
-    """A store that keeps nothing."""
-
-    def get(self, key: str) -> None:
-        return None
-
-    def set(self, key: str, value: Any) -> None:
-        pass
-
-    def delete(self, key: str) -> None:
-        pass
 
 
 def leave_all() -> dict[str, Any]:
@@ -140,7 +128,7 @@ def take_up(name: str, left: dict[str, Any], change: str) -> tuple[Table, list[i
     table, finished = Table(ROWS), list(left["notes"]["finished"])
     table.farthest = max(finished)
     before = Table(ROWS)
-    list(checkpoint(source_of(name).make(before), name="x", store=_Nowhere()))
+    list(loop_over(before, replace(source_of(name), options={}), Scene()))
     table.answered = {asked: list(answers) for asked, answers in before.answered.items()}
     CHANGES[change](table, finished)
     scene = Scene.of(left, FakeJobs())

@@ -106,9 +106,9 @@ NOT_IN_A_PAGE = object()
 
 def question_of(kind: str, position: Any) -> tuple[Any, int | None]:
     """What was asked for the page in which a position lies; and where the page begins, where a list is cut."""
-    page = position.get("page") if isinstance(position, dict) and "of" in position else NOT_IN_A_PAGE
-    if page is NOT_IN_A_PAGE:
+    if not isinstance(position, dict) or "of" not in position:
         return NOT_IN_A_PAGE, None
+    page: Any = position.get("page")
     match kind:
         case "each cursor_token":
             return (page or {}).get("token"), None
@@ -578,7 +578,7 @@ def run(world: ChangingWorld, way: Way, source: Changing, durability: str) -> No
             world.held.clear()
 
 
-def _try_until_the_end(attempt: Callable[[ChangingWorld], None], world: ChangingWorld) -> None:
+def _try_until_the_end(attempt: Callable[[ChangingWorld], str], world: ChangingWorld) -> None:
     for _ in range(len(world.script.endings) + 1 + SHORT):
         world.points.begin_attempt()
         try:

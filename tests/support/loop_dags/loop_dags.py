@@ -213,7 +213,7 @@ with DAG("loops_draining", schedule=None, default_args=RETRIES):
                     queue.execute("DELETE FROM queue WHERE id = ANY(%s)", [done])
                     done.clear()
             queue.execute("DELETE FROM queue WHERE id = ANY(%s)", [done])
-        return diary.try_number
+        return int(diary.try_number)
 
     draining()
 

@@ -100,7 +100,9 @@ def test_a_loop_that_is_not_saved_is_found(monkeypatch: pytest.MonkeyPatch) -> N
         run(world, WAYS["held iterator"], CHANGING["list"], "exit")
 
 
-def test_attempts_that_say_how_they_end_are_no_stall() -> None:
+@pytest.mark.parametrize("how", ["raise", "break", "stop", "timeout"])
+def test_attempts_that_say_how_they_end_are_no_stall(how: How) -> None:
+    """Also where the element in hand is the first one of a loop inside another one."""
     for way in WAYS.values():
-        world = ChangingWorld(3, Script(endings=[("raise", 0), ("break", 0), ("timeout", 0), ("raise", 0)]))
-        run(world, way, CHANGING["rows of a keyset"], "async")
+        for durability in DURABILITIES:
+            run(ChangingWorld(3, Script(endings=[(how, 0)] * 4)), way, CHANGING["rows of a keyset"], durability)
