@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import re
+from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowRescheduleException
 
-from airflow_resume import errors, killed, loops
-from airflow_resume.loops import Files, Page, Skip
+from airflow_resume import checkpoint, errors, killed, loops
+from airflow_resume.loops import CursorToken, Files, Keyset, Page, Skip
 from airflow_resume.reschedule import RESCHEDULE_AFTER
 from airflow_resume.testing import TaskAttempt, task_context
 
@@ -63,6 +65,7 @@ def page() -> dict[str, Any]:
         "done": done,
         "Files": Files,
         "Skip": Skip,
+        "Keyset": Keyset,
     }
     for name, snippet in SNIPPETS.items():
         if name != "script":
@@ -74,7 +77,7 @@ ROWS = [[0, 1], [2, 3], [4, 5]]
 
 
 def test_there_are_no_python_blocks_that_are_not_run() -> None:
-    assert PAGE.count("```python") == len(SNIPPETS) == 9
+    assert PAGE.count("```python") == len(SNIPPETS) == 11
 
 
 def test_a_loop_and_its_state(page: dict[str, Any], first: TaskAttempt) -> None:
@@ -82,6 +85,54 @@ def test_a_loop_and_its_state(page: dict[str, Any], first: TaskAttempt) -> None:
         page["ingest"].function()
         assert page["count_rows"].function() == 6
     assert page["done"] == ROWS + ROWS
+
+
+class Http:
+    """Three pages of two, with links as httpx and requests read them, and with `has_more`."""
+
+    def get(self, url: str, params: Any = None) -> Any:
+        rows = [{"id": number} for number in range(6)]
+        if params is not None:
+            start = 0 if params["starting_after"] is None else params["starting_after"] + 1
+            return SimpleNamespace(json=lambda: {"data": rows[start : start + 2], "has_more": start + 2 < len(rows)})
+        start = int(url.partition("?start=")[2] or 0)
+        links = {"next": {"url": f"https://api.example.com/orders?start={start + 2}", "rel": "next"}}
+        return SimpleNamespace(json=lambda: rows[start : start + 2], links=links if start + 2 < len(rows) else {})
+
+
+@pytest.mark.parametrize("fetch", ["fetch_linked", "fetch_more"])
+def test_links_and_has_more(fetch: str, page: dict[str, Any], first: TaskAttempt) -> None:
+    page["http"] = Http()
+    found: list[int] = []
+    attempt = first
+    for leave_at in (3, None):
+        with attempt:
+            for number, row in enumerate(checkpoint(CursorToken(page[fetch]), name="rows", each=True)):
+                if number == leave_at:
+                    break
+                found.append(row["id"])
+        attempt = attempt.retry()
+    assert found == list(range(6))
+
+
+def test_a_queue_that_is_drained(page: dict[str, Any], first: TaskAttempt) -> None:
+    rows = [{"id": number} for number in range(250)]
+
+    def after(key: int | None, limit: int) -> list[dict[str, int]]:
+        return [row for row in rows if key is None or row["id"] > key][:limit]
+
+    def delete(row: dict[str, int]) -> None:
+        rows.remove(row)
+        if len(rows) in {200, 77}:
+            raise ConnectionError
+
+    attempt = first
+    for failures in (1, 1, 0):
+        with attempt, pytest.raises(ConnectionError) if failures else nullcontext():
+            page["drain"](SimpleNamespace(after=after, delete=delete))
+        attempt = attempt.retry()
+    assert [row["id"] for (row,) in page["done"]] == list(range(250))
+    assert rows == []
 
 
 def test_acks_by_hand(page: dict[str, Any], first: TaskAttempt) -> None:

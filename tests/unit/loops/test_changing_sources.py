@@ -70,29 +70,31 @@ class Attempts:
     name: str
     table: Table
     drains: bool = False
+    each: bool = True
     store: MemoryStore = field(default_factory=MemoryStore)
     done: list[int] = field(default_factory=list)
     again: int = 0
 
     def run(self, leave_at: int | None = None) -> list[int]:
         """One attempt, which leaves in the body of an element; what it was given."""
-        loop = checkpoint(
-            SOURCES[self.name](self.table), name="l", each=True, store=self.store, durability="sync", max_stalls=None
-        )
+        source, options = SOURCES[self.name](self.table), {"each": self.each, "durability": "sync"}
+        loop: Any = checkpoint(source, name="l", store=self.store, max_stalls=None, **options)
         delivered: list[int] = []
         before = set(self.done)
-        for row in loop:
-            delivered.append(row["id"])
-            if len(delivered) - 1 == leave_at:
+        for number, element in enumerate(loop):
+            ids = [row["id"] for row in ([element] if self.each else element.items)]
+            delivered += ids
+            if number == leave_at:
                 break
-            self.done.append(row["id"])
-            if self.drains and row["id"] in self.table.ids:
-                self.table.ids.remove(row["id"])
+            self.done += ids
+            if self.drains:
+                self.table.ids = [key for key in self.table.ids if key not in ids]
         self.again = len(before & set(delivered))
         return delivered
 
     @property
     def record(self) -> Any:
+        """In the store."""
         return self.store.values[KEY]
 
 
@@ -151,6 +153,62 @@ def test_an_unchanged_page_is_gone_on_within(name: str, caplog: pytest.LogCaptur
         attempts.run(leave_at)
     assert sorted(attempts.done) == list(range(10))
     assert "from its start" not in caplog.text
+
+
+@pytest.mark.parametrize("drains", [False, True])
+@pytest.mark.parametrize("name", BY_KEY)
+def test_pages_behind_a_key_are_gone_on_with(name: str, *, drains: bool) -> None:
+    attempts = Attempts(name, Table(list(range(10, 130, 10))), drains, each=False)
+    attempts.run(leave_at=2)
+    done = list(attempts.done)
+    assert len(done) == 6
+    in_front = done[0] + (1 if done[0] > 50 else -1)
+    attempts.table.ids = sorted({*attempts.table.ids, in_front} - {done[1]})
+    attempts.table.versions[done[2]] = 1
+    attempts.run()
+    assert sorted(attempts.done) == list(range(10, 130, 10)), "what was inserted in the done part is not delivered"
+
+
+def test_a_row_whose_key_grows_is_delivered_again() -> None:
+    attempts = Attempts("keyset", Table([1, 2, 3, 4, 5]))
+    attempts.run(leave_at=2)
+    attempts.table.ids = [2, 3, 4, 5, 6]
+    attempts.run()
+    assert attempts.done == [1, 2, 3, 4, 5, 6]
+
+
+@pytest.mark.parametrize("each", [False, True])
+@pytest.mark.parametrize("name", ["offset", "page number"])
+def test_with_numbers_what_is_inserted_in_front_brings_rows_twice(name: str, *, each: bool) -> None:
+    attempts = Attempts(name, Table(list(range(10, 19))), each=each)
+    attempts.run(leave_at=3 if each else 1)
+    attempts.table.ids.insert(0, 5)
+    attempts.run()
+    assert attempts.done == [10, 11, 12, 12, 13, 14, 15, 16, 17, 18]
+
+
+def test_of_a_generator_nothing_is_noticed() -> None:
+    """The page says so: a list is."""
+    store, files, done = MemoryStore(), list("abcdef"), list[str]()
+    for leave_at in (2, None):
+        names = list(files)
+        for number, name in enumerate(checkpoint((each for each in names), name="l", store=store)):
+            if number == leave_at:
+                break
+            files.remove(name)
+            done.append(name)
+    assert done == ["a", "b", "e", "f"]
+
+
+def test_what_is_inserted_into_a_list_of_dicts_is_not_noticed_and_what_is_appended_is_delivered() -> None:
+    store, rows, done = MemoryStore(), [{"id": 1}, {"id": 2}], list[int]()
+    for leave_at in (1, None):
+        for number, row in enumerate(checkpoint(rows, name="l", store=store)):
+            if number == leave_at:
+                break
+            done.append(row["id"])
+        rows = [{"id": 0}, *rows, {"id": 3}]
+    assert done == [1, 1, 2, 3]
 
 
 @pytest.mark.parametrize("name", ["offset", "page number"])
@@ -243,7 +301,8 @@ def test_a_map_takes_nothing_for_done_that_only_stands_where_something_done_stoo
     kept = set(table.ids)
     attempt(set())
     assert kept <= done
-    assert store.values[KEY]["done"]
+    record: Any = store.values[KEY]
+    assert record["done"]
 
 
 # --- what proves a place --------------------------------------------------------------------------------------

@@ -317,7 +317,8 @@ def test_the_order_is_what_a_position_depends_on() -> None:
     assert Keyset(fetch, key="id", limit=1, descending=True).definition() == {"key": ["id"], "descending": [True]}
     mixed = Keyset(fetch, key=("at", "id"), limit=1, descending=("at",))
     assert mixed.definition() == {"key": ["at", "id"], "descending": [True, False]}
-    for key, descending in (("id", ("at",)), (lambda row: row, ("id",)), ("id", "id"), ("id", 1)):
+    wrong: list[tuple[Any, Any]] = [("id", ("at",)), (lambda row: row, ("id",)), ("id", "id"), ("id", 1)]
+    for key, descending in wrong:
         with pytest.raises(TypeError, match="descending="):
             Keyset(fetch, key=key, limit=1, descending=descending)
 
@@ -412,7 +413,7 @@ def test_a_key_that_would_lose_its_nanoseconds_is_refused_with_what_to_write() -
 
 def test_row_by_row_every_key_must_be_one_that_can_be_kept() -> None:
     for last in ("z\0", "z\ud800"):
-        with pytest.raises(InvalidValueError, match="the last key|a key of a page"):
+        with pytest.raises(InvalidValueError, match=r"the last key|a key of a page"):
             list(Each(only([{"id": "a\0"}, {"id": last}])).elements(None))
     with pytest.raises(InvalidValueError, match="a key of a page has a NUL character"):
         list(Each(only([{"id": "a\0"}, {"id": "b"}])).elements(None))

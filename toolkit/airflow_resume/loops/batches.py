@@ -88,7 +88,9 @@ class Batches(Source[T_co]):
     def seen(self, position: JsonValue) -> JsonValue:
         """How many there are, and a fingerprint of the last one that is done, where that is a simple value."""
         length, last = self._length(), self._print_of(_done(position))
-        return None if length is None else {"of": length} | ({} if last is None else {"last": last})
+        if length is None:
+            return None
+        return {"of": length} if last is None else {"of": length, "last": last}
 
     def recall(self, position: JsonValue, seen: JsonValue) -> None:
         """For `changes`."""

@@ -171,8 +171,8 @@ def _kept(token: Any, asked: Any) -> JsonValue:
     return encoded
 
 
-def _is_end(token: JsonValue) -> bool:
-    return token is None or token == ""
+def _is_end(token: object) -> bool:
+    return token is None or (isinstance(token, str) and token == "")
 
 
 def _test_of(expired: Any) -> Callable[[Exception], bool]:
