@@ -538,5 +538,5 @@ class LeftOpen:
             "set": outcome(lambda: self._store.set("last", "word")),
             "get": outcome(lambda: self._store.get("last")),
             "finalised": self._finalised,
-            "event loop is closed": self._event_loop.is_closed(),
+            "event loop runs": self._event_loop.is_running(),
         }

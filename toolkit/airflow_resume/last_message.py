@@ -1,10 +1,10 @@
 """What is still to be saved when an attempt ends, and is saved before Airflow hears of the end.
 
 Theory of operation. An iterator that is held in a variable is kept alive by the traceback of the error that ended its
-body, and an asynchronous generator is never finalised when Airflow closes the event loop of a task. So nothing tells a
+body, and an asynchronous generator is never finalised when Airflow leaves the event loop of a task. So nothing tells a
 loop that it was left. But every task process sends its supervisor a last message, such as `RetryTask`, when the body
-is over and its event loop is closed. Until the supervisor has it the attempt may still write; after it Airflow knows
-the task instance by another id, and refuses. So what is still open is ended just before that message is sent.
+is over and its event loop does not run any more. Until the supervisor has it the attempt may still write; after it
+Airflow knows the task instance by another id, and refuses. So what is still open is ended just before that message.
 
 The message goes through `send` of one object, which is made to look here first for as long as anything is registered.
 Where it cannot be, everything is as it would be without this module. Outside a task, the end is that of the process.
@@ -112,7 +112,7 @@ def _listen() -> None:
     comms = getattr(runner, "SUPERVISOR_COMMS", None)
     if comms is None or any(comms is known for known, _ in _listening):
         return
-    kind = type(comms)
+    kind: Any = type(comms)
     try:
         comms.__class__ = _telling(kind)
     except (TypeError, AttributeError) as error:
@@ -156,7 +156,7 @@ def _is_cleared_on_success() -> bool:
     """Whether Airflow has just cleared what a state backend keeps of this task: a write now would stay there."""
     from airflow.sdk.configuration import conf
 
-    return conf.getboolean("state_store", "clear_on_success", fallback=False)
+    return bool(conf.getboolean("state_store", "clear_on_success", fallback=False))
 
 
 @atexit.register

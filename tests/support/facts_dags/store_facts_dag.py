@@ -28,6 +28,10 @@ def keep(name: str, seen: Any) -> None:
     unfinished.rename(folder / f"{name}.json")
 
 
+def how_many_kept(prefix: str) -> int:
+    return len(list(Path(os.environ["FACTS"]).glob(f"{prefix}*")))
+
+
 with DAG(DAG_ID, schedule=None, default_args={"retry_delay": timedelta(0)}):
 
     @task(inlets=[facts.ONE], outlets=[facts.ONE])
@@ -93,13 +97,13 @@ with DAG(DAG_ID, schedule=None, default_args={"retry_delay": timedelta(0)}):
 
 with DAG(f"{DAG_ID}_ends", schedule=None):
 
-    def ends(name: str, *endings: Exception | None, **options: Any) -> None:
+    def ends(name: str, *endings: BaseException | None, **options: Any) -> None:
         """A task that ends in these ways, try by try, and is looked at just before Airflow hears of it."""
 
         @task(task_id=name, retry_delay=timedelta(0), **options)
         async def end() -> None:
             context: Any = get_current_context()
-            number = len(list(Path(os.environ["FACTS"]).glob(f"end_of_{name}_*")))
+            number = how_many_kept(f"end_of_{name}_")
             left = facts.LeftOpen(context)
             before_last_message(
                 lambda _: keep(f"end_of_{name}_{number}", left.seen()),
@@ -108,8 +112,9 @@ with DAG(f"{DAG_ID}_ends", schedule=None):
                 is_abandoned=lambda: False,
             )
             async for _ in left.elements:
-                if endings[number] is not None:
-                    raise endings[number]
+                error = endings[number]
+                if error is not None:
+                    raise error
                 break
 
         end()
@@ -119,7 +124,7 @@ with DAG(f"{DAG_ID}_ends", schedule=None):
     ends("fails", RuntimeError("to be retried"), None, retries=1)
     ends("gives_up", AirflowFailException("for good"), retries=1)
     ends("skips", AirflowSkipException("enough"))
-    ends("exits", SystemExit(3), None, retries=1)  # type: ignore[arg-type]
+    ends("exits", SystemExit(3), None, retries=1)
     ends("reschedules", soon, None)
 
 with DAG(f"{DAG_ID}_runs", schedule=None):

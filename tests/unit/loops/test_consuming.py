@@ -43,7 +43,7 @@ def saved(store: MemoryStore) -> dict[str, Any]:
 
 
 def event_loop_of_airflow(main: Coroutine[Any, Any, Any]) -> Any:
-    """Airflow closes the event loop of a task without finalising asynchronous generators."""
+    """Airflow leaves the event loop of a task without finalising asynchronous generators."""
     loop = asyncio.new_event_loop()
     try:
         return loop.run_until_complete(main)

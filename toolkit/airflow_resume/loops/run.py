@@ -137,11 +137,11 @@ class LoopRun(Generic[T]):
                 raise LoopError(f"The loop {self.plan.name!r} was left before it was open.")
             self._opening = threading.Event()
         try:
-            if self._within is None:
-                self._hold = hold = Session(self.plan, self.end, self._is_abandoned)
+            if self._within is not None:
+                self._hold = self._within.nested(self.plan)
             else:
-                self._hold = hold = self._within.nested(self.plan)
-            self._begin(hold)
+                self._hold = Session(self.plan, self.end, self._is_abandoned)
+            self._begin(self._hold)
         finally:
             self._opening.set()
 

@@ -49,12 +49,12 @@ class State(dict[str, Any]):
     def share(self, owner: object, name: str) -> None:
         """Workers run from now on."""
         self.owner, self.name = owner, name
-        self.__class__ = _Shared  # type: ignore[assignment]  # pyright: ignore[reportAttributeAccessIssue]
+        self.__class__ = _Shared  # pyright: ignore[reportAttributeAccessIssue]
 
     def close(self, name: str) -> None:
         """Nothing is saved from now on."""
         self.name = name
-        self.__class__ = _Closed  # type: ignore[assignment]  # pyright: ignore[reportAttributeAccessIssue]
+        self.__class__ = _Closed  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def refused_in_worker(name: str) -> LoopError:
