@@ -185,9 +185,14 @@ def generated(table: Table) -> Iterator[Row]:
     yield from as_list(table)
 
 
-def files(table: Table) -> Files[str]:
+def texts(table: Table) -> list[str]:
     """Each named after its key."""
-    return Files([f"{row['id']:08}.csv" for row in as_list(table)])
+    return [f"{row['id']:08}.csv" for row in as_list(table)]
+
+
+def files(table: Table) -> Files[str]:
+    """The same as a listing."""
+    return Files(texts(table))
 
 
 class ByKey:
@@ -299,6 +304,7 @@ CHANGING: dict[str, Changing] = {
     "rows of offsets": Changing(make=offsets, options=EACH, pages=True, **_NUMBERED),
     "rows of offsets, clamped": Changing(make=offsets_clamped, options=EACH, pages=True, announces=True, **_NUMBERED),
     "list": Changing(make=as_list, restarts=True, knows_length=True, announces=True, **_SAME),
+    "list of texts": Changing(make=texts, promise="rows", restarts=True, announces=True),
     "generator": Changing(make=generated, **_SAME),
     "lists": Changing(
         make=lambda table: Batches(as_list(table), size=LIST), restarts=True, knows_length=True, announces=True, **_SAME

@@ -17,7 +17,10 @@ RECORDS = Path(__file__).parents[1] / "fixtures"
 RELEASES = ["records-0.1", "records-0.1-a0002a6"]
 EVERY = {(folder, name): left for folder in RELEASES for name, left in recorded_places.every(RECORDS / folder)}
 
-every_place = pytest.mark.parametrize(("folder", "source"), list(product(RELEASES, CHANGING)))
+SOURCES = [name for name in CHANGING if name != "list of texts"]
+"""That one is known by its last element, which those releases did not keep; the other lists stand for it."""
+
+every_place = pytest.mark.parametrize(("folder", "source"), list(product(RELEASES, SOURCES)))
 
 
 def places_in(folder: str, source: str) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -56,5 +59,5 @@ def test_places_of_every_source_were_left() -> None:
     positions = [left["tasks"][0]["values"][KEY].get("pos") for left in EVERY.values()]
     assert sum(isinstance(position, dict) and "of" in position for position in positions) >= 20
     assert sum("ahead" in left["tasks"][0]["values"][KEY] for left in EVERY.values()) >= 20
-    for folder, source in product(RELEASES, CHANGING):
+    for folder, source in product(RELEASES, SOURCES):
         assert len(list(places_in(folder, source))) >= 3, (folder, source)
