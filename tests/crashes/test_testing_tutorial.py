@@ -71,7 +71,14 @@ def test_the_first_of_several_findings_is_shown(tutorial: dict[str, Any], capsys
 
 
 @pytest.mark.parametrize(
-    "test", ["test_work_first_loses_nothing", "test_run_job", "test_as_a_task", "test_a_new_run_has_a_job_of_its_own"]
+    "test",
+    [
+        "test_work_first_loses_nothing",
+        "test_draining",
+        "test_run_job",
+        "test_as_a_task",
+        "test_a_new_run_has_a_job_of_its_own",
+    ],
 )
 def test_what_passes(tutorial: dict[str, Any], test: str) -> None:
     tutorial[test]()

@@ -11,7 +11,8 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
-RELEASES = {"0.1": "c9d7109"}
+RELEASES = {"0.1": "c9d7109", "0.1-a0002a6": "a0002a6"}
+"""By name, the commit; the second is no release, and the last before positions within pages had a hash."""
 
 
 class NoHistoryError(LookupError):
@@ -33,13 +34,13 @@ def unpack(release: str, into: Path) -> None:
         archive.extractall(into, filter="data")
 
 
-def run_recorded(packages: Path, what: str, folder: Path) -> None:
-    """Play `recorded` with the packages in this folder, and no others.
+def run_recorded(packages: Path, what: str, folder: Path, script: str = "recorded.py") -> None:
+    """Play `recorded` (or another script) with the packages in this folder, and no others.
 
     Raises:
         subprocess.CalledProcessError: with what it said.
     """
     roots = [str(packages / "toolkit"), str(packages / "mixins")]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([*roots, str(HERE)]), "RECORDED_BY": roots[0]}
-    command = [sys.executable, str(HERE / "recorded.py"), what, str(folder)]
+    command = [sys.executable, str(HERE / script), what, str(folder)]
     subprocess.run(command, check=True, capture_output=True, env=environment, text=True)

@@ -15,6 +15,7 @@ from airflow.sdk.exceptions import AirflowTaskTimeout
 from diary import Diary, options  # type: ignore[import-not-found]
 
 from airflow_resume import checkpoint
+from airflow_resume.loops import Keyset
 
 NO_RETRY: dict[str, Any] = {"retries": 0}
 RETRIES: dict[str, Any] = {"retries": 8, "retry_delay": timedelta(seconds=1)}
@@ -183,6 +184,35 @@ with DAG("loops_expanded", schedule=None, default_args=RETRIES):
         return done
 
     expanded.expand(item=items())
+
+
+with DAG("loops_draining", schedule=None, default_args=RETRIES):
+
+    @task(task_id="run")
+    def draining() -> int:
+        """A queue in a table: the body deletes what is done, so many rows at a time."""
+        import psycopg
+        from psycopg.rows import dict_row
+
+        diary = Diary()
+        lot, done = diary.conf["lot"], list[int]()
+        with psycopg.connect(diary.conf["url"], autocommit=True, row_factory=dict_row) as queue:
+
+            def fetch(after: int | None, limit: int) -> list[dict[str, int]]:
+                query = "SELECT id FROM queue WHERE id > coalesce(%s, -1) ORDER BY id LIMIT %s"
+                return queue.execute(query, [after, limit]).fetchall()
+
+            rows = Keyset(fetch, key="id", limit=diary.conf["page"])
+            for row in checkpoint(rows, name="loop", each=True, **options(diary)):
+                diary.deliver("loop", row["id"])
+                done.append(row["id"])
+                if len(done) == lot:
+                    queue.execute("DELETE FROM queue WHERE id = ANY(%s)", [done])
+                    done.clear()
+            queue.execute("DELETE FROM queue WHERE id = ANY(%s)", [done])
+        return int(diary.try_number)
+
+    draining()
 
 
 class TwoLoopsAndAWait(BaseOperator):

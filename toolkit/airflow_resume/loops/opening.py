@@ -188,7 +188,17 @@ def facts_of(
 
 def _changes(level: Level, source: Source[Any]) -> Sequence[str]:
     source.recall(level.pos, level.seen)
-    return source.changes(level.pos)
+    return source.changes(level.pos) or _fewer_than_before(level, source)
+
+
+def _fewer_than_before(level: Level, source: Source[Any]) -> Sequence[str]:
+    """Whether a list has shrunk since release 0.1, whose records say how many elements there were, and no more."""
+    if level.seen is not None or level.total is None or not level.n or "batches" not in level.kind:
+        return ()
+    total = source.total(level.pos)
+    if total is None or total >= level.total:
+        return ()
+    return [f"there were {level.total} {source.noun}s, and are {total}"]
 
 
 def inner_facts_of(level: Level, source: Source[Any], *, definition: Definition, now: datetime) -> Left:

@@ -129,9 +129,18 @@ class Level(BaseModel):
         inner = {name: level.with_ages(written) for name, level in (self.inner or {}).items()}
         return self.model_copy(update={"pos_at": self.pos_at or written, "inner": inner or None})
 
+    @property
+    def has_begun(self) -> bool:
+        """Whether anything is done, in it or in a loop inside it."""
+        levels = (self.inner or {}).values()
+        return bool(self.n or self.ahead or self.done) or any(level.has_begun for level in levels)
+
     def where(self) -> str:
-        """A fingerprint of where the loop stands, and the loops inside it."""
-        inner = {name: level.where() for name, level in (self.inner or {}).items()}
+        """A fingerprint of where the loop stands, and the loops inside it: those that have come anywhere.
+
+        One that was opened only may be in the record or not; where the loop stands is the same.
+        """
+        inner = {name: level.where() for name, level in (self.inner or {}).items() if level.has_begun}
         return values.fingerprint(
             [self.pos, self.ahead and self.ahead.model_dump(mode="json"), self.n, inner], length=8
         )
