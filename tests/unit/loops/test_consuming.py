@@ -7,16 +7,20 @@ import gc
 import itertools
 import multiprocessing.pool
 import os
+import subprocess
+import sys
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing, suppress
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from airflow_resume import checkpoint
+from airflow_resume.backends import SqlStateStore, SqlStoreBackend
 from airflow_resume.channel import ThreadChannel
 from airflow_resume.errors import LoopError, NameInUseError, StalledError
 from airflow_resume.loops import Checkpoint
@@ -720,3 +724,36 @@ def test_a_store_that_hangs_does_not_keep_the_last_message_for_ever(monkeypatch:
     assert saved(store)["n"] == 0, "the write was not waited for"
     assert store.hangs.wait(60)
     let_go.set()
+
+
+SCRIPT = """
+import asyncio, sys
+from datetime import timedelta
+from airflow_resume import checkpoint
+from airflow_resume.backends import SqlStateStore, SqlStoreBackend
+
+store = SqlStateStore(SqlStoreBackend(sys.argv[1]), "script")
+loop = checkpoint(range(9), name="l", store=store, interval=timedelta(days=1))
+
+async def main(elements):
+    for _ in range(3):
+        await anext(elements)
+
+if sys.argv[2] == "iter":
+    elements = iter(loop)
+    for _ in range(3):
+        next(elements)
+else:
+    elements = loop.__aiter__()
+    asyncio.new_event_loop().run_until_complete(main(elements))
+raise RuntimeError("the end")
+"""
+
+
+@pytest.mark.parametrize("form", ["iter", "aiter"])
+def test_a_script_saves_what_is_still_open_when_it_ends(tmp_path: Path, form: str) -> None:
+    url = f"sqlite:///{tmp_path / 'state.db'}"
+    script = subprocess.run([sys.executable, "-c", SCRIPT, url, form], capture_output=True, text=True, check=False)
+    assert "RuntimeError: the end" in script.stderr
+    found: Any = SqlStateStore(SqlStoreBackend(url), "script").get(KEY)
+    assert (found["n"], found["at"].get("left")) == (2, None)
