@@ -25,6 +25,8 @@ from airflow_resume.reschedule import reschedule
 from airflow_resume.store import GivenStore, channel_of, given, open_task_store
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from pydantic import JsonValue
 
 log = logging.getLogger(__name__)
@@ -98,6 +100,8 @@ class Session:
             now=started,
             careful=self._record.at.stalls > 0 and plan.policy.max_stalls is not None,
         )
+        self.inner_at: datetime | None = self._record.inner_at
+        """When what was left of the loops inside was written; None where nothing was left."""
         self.stop_asked = False
         """Whether the task was told to stop."""
         self._at_end = ExitStack()
@@ -205,7 +209,7 @@ class Session:
             record = self._slot.read()
         except _UNREADABLE as error:
             return error
-        return None if record is None else record.with_ages(record.ts)
+        return record and record.with_age(record.ts)
 
     def _acked(self) -> LoopRecord:
         """The record of all that is acked."""
@@ -264,6 +268,7 @@ def _claimed(found: LoopRecord | None, opening: Opening, plan: Plan[Any], attemp
             "total": record.total if total is None else total,
             "at": at.model_copy(update={"where": record.where()}),
             "ts": now,
+            "inner_at": (record.inner_at or record.ts) if record.inner else None,
             "rate": None,
             "eta": None,
         }
