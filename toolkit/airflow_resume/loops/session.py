@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeAlias
 from airflow_resume.attempt import Attempt
 from airflow_resume.channel import LatestWriter, in_process_supervisor, task_channel
 from airflow_resume.errors import DanglingReferenceError, LoopStoppedError, SupersededError, UnreadableRecordError
+from airflow_resume.given import GivenStore, given
 from airflow_resume.killed import Ending, ending_of_kill, learn_about_kill, told_of_kill
 from airflow_resume.loops.keeper import Keeper
 from airflow_resume.loops.ledger import Ledger
@@ -22,7 +23,7 @@ from airflow_resume.loops.source import Source
 from airflow_resume.loops.told import Meter
 from airflow_resume.record import Slot
 from airflow_resume.reschedule import reschedule
-from airflow_resume.store import GivenStore, channel_of, given, open_task_store
+from airflow_resume.store import channel_of, open_task_store
 
 if TYPE_CHECKING:
     from datetime import datetime
