@@ -142,7 +142,7 @@ def untimed(record: Any) -> Any:
     """Without what tells a time, in the loops inside it too."""
     if not isinstance(record, dict):
         return record
-    timed = {"ts", "t0", "rate", "eta", "summary", "pos_at"}
+    timed = {"ts", "t0", "rate", "eta", "summary", "inner_at"}
     return {name: untimed(part) for name, part in record.items() if name not in timed}
 
 

@@ -13,8 +13,9 @@ import pytest
 from airflow_resume import checkpoint
 from airflow_resume.channel import InlineChannel
 from airflow_resume.errors import SourceChangedError, StoreUnavailableError, TokenExpiredError
+from airflow_resume.given import GivenStore
 from airflow_resume.loops import CursorToken, Files, Page
-from airflow_resume.store import GivenStore, MemoryStore
+from airflow_resume.store import MemoryStore
 from airflow_resume.testing import task_context
 
 KEY = "resume.loop.l"

@@ -18,6 +18,8 @@ from airflow_resume.loops.room import SPARE
 from airflow_resume.loops.session import started_over, take_up_age
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from pydantic import JsonValue
 
     from airflow_resume.loops.session import Session
@@ -51,12 +53,14 @@ class Nested:
         self.alarm: Alarm = outer.alarm
         self.path: list[JsonValue] = [*outer.path, before, plan.name]
         self.changes: Sequence[str] = ()
+        self.inner_at: datetime | None = outer.inner_at
         left = outer.ledger.inner_left(plan.name)
         position = plan.source.first()
         level = Level(kind=plan.source.kind, fp=plan.definition.fp, pos=position, total=plan.source.total(position))
         if left is None:
             self.opening = decide_opening("nothing", plan.policy)
         else:
+            left = left.with_age(self.inner_at)
             facts = inner_facts_of(left, plan.source, definition=plan.definition, now=plan.now())
             self.opening, self.changes = decide_opening(facts, plan.policy), facts.changes
             if facts.damaged is not None and self.opening in UNREADABLE:

@@ -121,13 +121,9 @@ class Level(BaseModel):
                 return self.model_copy(update={"inner": {**(self.inner or {}), name: shorter}})
         return None
 
-    def with_ages(self, written: datetime) -> Self:
-        """With the time at which the record was written, where it has none: records once had no other.
-
-        In this record alone; the next one is written later, and must not make anything younger.
-        """
-        inner = {name: level.with_ages(written) for name, level in (self.inner or {}).items()}
-        return self.model_copy(update={"pos_at": self.pos_at or written, "inner": inner or None})
+    def with_age(self, written: datetime | None) -> Self:
+        """With the time at which the record was written, if it tells no other: once none did."""
+        return self if self.pos_at is not None else self.model_copy(update={"pos_at": written})
 
     @property
     def has_begun(self) -> bool:
@@ -153,6 +149,8 @@ class LoopRecord(Record, Level):
         at: who opened it.
         t0, ts: when the loop was first opened, and when this was written.
         rate: elements a second in this attempt; `eta`: when the loop will be done, at that rate.
+        inner_at: when what was left of the loops inside was written, for those that tell no `pos_at`. Later attempts,
+            which write the record anew, must not make it younger.
         told: how far it has come, in words; it is stored as the summary.
     """
 
@@ -165,6 +163,7 @@ class LoopRecord(Record, Level):
     ts: AwareDatetime
     rate: float | None = None
     eta: AwareDatetime | None = None
+    inner_at: AwareDatetime | None = None
     told: str | None = Field(default=None, exclude=True)
 
     def summary(self) -> str | None:

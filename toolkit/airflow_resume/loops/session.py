@@ -18,6 +18,7 @@ from airflow_resume.errors import (
     SupersededError,
     UnreadableRecordError,
 )
+from airflow_resume.given import GivenStore, given
 from airflow_resume.killed import Ending, ending_of_kill, learn_about_kill, told_of_kill
 from airflow_resume.last_message import before_last_message, end_what_is_abandoned
 from airflow_resume.loops.keeper import Keeper
@@ -31,9 +32,11 @@ from airflow_resume.loops.source import Source
 from airflow_resume.loops.told import Meter
 from airflow_resume.record import Slot
 from airflow_resume.reschedule import reschedule
-from airflow_resume.store import GivenStore, StateStore, channel_of, given, open_task_store
+from airflow_resume.store import StateStore, channel_of, open_task_store
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from pydantic import JsonValue
 
 log = logging.getLogger(__name__)
@@ -121,6 +124,8 @@ class Session:
             now=started,
             careful=self._record.at.stalls > 0 and plan.policy.max_stalls is not None,
         )
+        self.inner_at: datetime | None = self._record.inner_at
+        """When what was left of the loops inside was written; None where nothing was left."""
         self.stop_asked = False
         """Whether the task was told to stop."""
         self._at_end.enter_context(told_of_kill(self._ask_to_stop, plan.keeping.context))
@@ -242,7 +247,7 @@ class Session:
             record = self._slot.read()
         except _UNREADABLE as error:
             return error
-        return None if record is None else record.with_ages(record.ts)
+        return record and record.with_age(record.ts)
 
     def _acked(self) -> LoopRecord:
         """The record of all that is acked."""
@@ -302,6 +307,7 @@ def _claimed(found: LoopRecord | None, opening: Opening, plan: Plan[Any], attemp
             "total": record.total if total is None else total,
             "at": at.model_copy(update={"where": record.where()}),
             "ts": now,
+            "inner_at": (record.inner_at or record.ts) if record.inner else None,
             "rate": None,
             "eta": None,
         }
