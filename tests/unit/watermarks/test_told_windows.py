@@ -266,6 +266,17 @@ def test_a_cleared_run_of_a_window_without_an_end_moves_nothing() -> None:
     ]
 
 
+def test_nor_does_one_that_had_seen_nothing() -> None:
+    mark, first = numbers(), a_try()
+    load(first, mark, track(3, 7, unique=True))
+    idle = first.next_run()
+    load(idle, mark, track())
+    load(idle.clear(), mark, track(8, 9, unique=True))
+    assert stands(first) == "7"
+    load(first.next_run(), mark, track(8, 9, unique=True))
+    assert outcomes(first) == [(0, 7, "advanced"), (7, 9, "advanced")]
+
+
 @pytest.mark.parametrize("say", ["advance", "fail_from"])
 def test_a_window_never_ends_before_it_begins(say: str) -> None:
     clock = Counter(10)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _OF_RECORDS = frozenset({"v", "key", "epoch"})
-"""Whichever of these an object has, it is or was a record."""
+"""An object that has all of these is a record."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,8 +33,13 @@ class MarkCodec(Generic[T]):
     history: int = 10
 
     def is_record(self, stored: JsonValue) -> bool:
-        """Whether it is meant to be a record, and not a value that a person typed; a token may be an object as well."""
-        return isinstance(stored, dict) and (self.cursor.is_ordered or not _OF_RECORDS.isdisjoint(stored))
+        """Whether it is meant to be a record, and not a value that a person typed; a token may be an object as well.
+
+        One that was damaged still names its key.
+        """
+        if not isinstance(stored, dict):
+            return False
+        return self.cursor.is_ordered or stored.get("key") == self.key or stored.keys() >= _OF_RECORDS
 
     def typed(self, value: JsonValue) -> T:
         """A bare value that a person put in place of the record.

@@ -171,12 +171,14 @@ class MarkRecord(Record):
         """Without what it can do without, and never without the mark.
 
         First the oldest move; then windows beyond a gap, from the far end, and the ties: their rows are read again.
+        Then the first value, for which its function is asked again, and what consumers were not told of.
         """
         if self.history:
             return self.model_copy(update={"history": self.history[1:]})
         if self.islands:
             return self.model_copy(update={"islands": self.islands[:-1]})
-        return self.model_copy(update={"ties": None}) if self.ties else None
+        name = next((name for name in ("ties", "first", "untold") if getattr(self, name)), None)
+        return None if name is None else self.model_copy(update={name: None})
 
 
 class WindowState(str, Enum):
@@ -231,9 +233,14 @@ class WindowRecord(Record):
     claim: Claim
 
     def with_less_history(self) -> WindowRecord | None:
-        """Without the ties, whose rows are then read again; then without what consumers learn more exactly by."""
+        """Without the ties, whose rows are then read again; then without what consumers learn more exactly by.
+
+        And without the slices that are done, which are loaded again.
+        """
         if self.ties:
             return self.model_copy(update={"ties": None})
         more = ("told_from", "told_after", "new_from", "reached", "reached_whole", "outcome")
         has_more = any(getattr(self, name) is not None for name in more)
-        return self.model_copy(update=dict.fromkeys(more)) if has_more else None
+        if has_more:
+            return self.model_copy(update=dict.fromkeys(more))
+        return None if self.done is None else self.model_copy(update={"done": None})

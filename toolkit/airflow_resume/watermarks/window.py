@@ -94,7 +94,8 @@ class Window(Loading[T], QueryConditions[T]):
         self._settles = record is not None and record.settles
         limit = None if record is None else record.limit
         if record is not None and record.state is WindowState.COMMITTED and end is None:
-            limit = record.reached  # a cleared run moves nothing, whatever is there by now
+            # A cleared run moves nothing, whatever is there by now.
+            limit = cursor.dump(at) if record.reached is None else record.reached
         self._limit = None if limit is None else cursor.parse(limit, what="the limit")
         self._reset: Pending | None = reset
         self._known = frozenset(() if record is None else record.ties or ())
