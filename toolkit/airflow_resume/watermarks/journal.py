@@ -55,6 +55,7 @@ class Journal:
         context: of the task.
         asset: that is loaded.
         keys: of the watermark.
+        name: of the watermark. `partition`: of this task instance; None: the asset is one.
         store: in the way of which Airflow is asked.
     """
 
@@ -62,6 +63,8 @@ class Journal:
     asset: Asset
     keys: Keys
     store: StateStore
+    name: str = "watermark"
+    partition: JsonValue = None
 
     def write(self, line: Mapping[str, JsonValue]) -> None:
         """Add the line to the event that this task sends when it succeeds.
@@ -111,12 +114,22 @@ class Journal:
 
     def _lines(self) -> Iterator[Told]:
         """From the newest on."""
-        old = self.keys.old
         for event in self._newest_events():
-            lines = entries_of(event)
-            line = lines.get(self.keys.entry, lines.get(old.entry) if old is not None else None)
+            line = self._line_of(event)
             if isinstance(line, dict) and line.get("at") is not None:
                 yield Told(at=line["at"], run_id=event.source_run_id or "", first=line.get("first"))
+
+    def _line_of(self, event: Any) -> Any:
+        """The line about the mark.
+
+        In version 0.1 the watermark `x.1` and the partition 1 of `x` had one key: the line itself says which it is of.
+        """
+        lines, old = entries_of(event), self.keys.old
+        if self.keys.entry in lines or old is None:
+            return lines.get(self.keys.entry)
+        line = lines.get(old.entry)
+        names = (line.get("name"), line.get("partition")) if isinstance(line, dict) else None
+        return line if names == (self.name, self.partition) else None
 
     def _newest_events(self) -> Iterable[Any]:
         if not self.has_events:

@@ -26,7 +26,7 @@ from airflow_resume.watermarks.journal import Journal
 from airflow_resume.watermarks.mark_codec import MarkCodec
 from airflow_resume.watermarks.options import Options
 from airflow_resume.watermarks.ownership import Mover, Ownership
-from airflow_resume.watermarks.record import MarkRecord, Move, Untold, Writer
+from airflow_resume.watermarks.record import MarkRecord, Move, Untold, WindowRecord, WindowState, Writer
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -111,6 +111,15 @@ class Marks(Generic[T]):
         """Whether a window that began at this epoch is one of this mark."""
         record = self._record()
         return record is not None and record.epoch == epoch
+
+    def is_beyond(self, begun: WindowRecord) -> bool:
+        """Whether the window of an earlier attempt could never be committed: another run has moved its token since."""
+        if self._cursor.is_ordered or begun.state is WindowState.COMMITTED or begun.origin != "mark":
+            return False
+        record = self._record()
+        if record is None or record.epoch != begun.epoch or record.rev == begun.base_rev:
+            return False
+        return all(move.run_id != self._attempt.scope.run_id for move in record.history)
 
     def is_pending(self, epoch: str) -> bool:
         """Whether the mark is of this epoch, and nothing was loaded from it yet."""
@@ -275,19 +284,17 @@ class Marks(Generic[T]):
     def _take_up_0_1(self) -> bool:
         """Copy a mark from the key that version 0.1 gave it; whether there was one.
 
-        It stays where it was, for a downgrade, and says that it was taken up: it counts only once.
+        It stays where it was, for a downgrade, and says that it was taken up: it counts only once. Under that key the
+        mark of another watermark may stand: that of `x.1`, for the partition 1 of `x`. Version 0.1 knew no owners, so a
+        record that has one is such a mark; and of a value that a person typed nobody knows whose it is meant to be.
         """
         old = self._journal.keys.old
         stored = None if old is None or old.mark == self.key else self.store.get(old.mark)
-        if old is None or stored is None:
+        if old is None or not self._codec.is_record(stored):
             return False
-        if not self._codec.is_record(stored):  # a person typed it
-            self.store.set(self.key, stored)
-            self.store.delete(old.mark)
-            return True
         before = Slot(self.store, old.mark, MarkRecord)
         record = before.decode(stored)
-        if record.taken_up:
+        if record.taken_up or record.owner is not None:
             return False
         self._slot.write(record.model_copy(update={"key": self.key}))
         before.write(record.model_copy(update={"taken_up": True}))

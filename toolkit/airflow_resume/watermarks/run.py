@@ -64,7 +64,14 @@ class WindowRun(Generic[T]):
                 "Say which part each one loads, such as watermark(..., partition=lambda table: table).",
             )
         self._slot = Slot(task_store(context), self._keys.window, WindowRecord)
-        self._journal = Journal(context=context, asset=options.asset, keys=self._keys, store=self._slot.store)
+        self._journal = Journal(
+            context=context,
+            asset=options.asset,
+            keys=self._keys,
+            store=self._slot.store,
+            name=options.name,
+            partition=partition,
+        )
 
     # --- the beginning ----------------------------------------------------------------------------------------
 
@@ -79,7 +86,7 @@ class WindowRun(Generic[T]):
         for remark in [*of_task, *remarks_on_zone(task, self._options)]:
             log.warning("%s.", remark)
         begun = self._slot.read() or self._begun_in_0_1()
-        is_new = begun is None or begun.state is WindowState.CLAIMED
+        is_new = begun is None or begun.state is WindowState.CLAIMED or (not again and self._marks.is_beyond(begun))
         window = self._again(begun) if begun and not is_new else self._nothing() if again else self._new()
         is_of_this_try = begun is not None and begun.claim.try_number == self._attempt.try_number
         if window.is_replay and is_of_this_try and not again:
@@ -247,18 +254,8 @@ class WindowRun(Generic[T]):
         token = StageToken.read(staged, keys=self._keys, scope=self._attempt.scope)
         if token.is_of_nothing:
             return Outcome.EMPTY
-        record = WindowRecord(
-            key=self._slot.key,
-            start=token.start,
-            end=token.end,
-            type=self._cursor.type,
-            base_rev=token.base_rev,
-            epoch=token.epoch,
-            origin=token.origin,
-            commits=token.commits,
-            told_from=None if token.tells is None else token.tells.start,
-            claim=self._attempt.claim(utc_now()),
-        )
+        claim = self._attempt.claim(utc_now())
+        record = token.window(self._slot.read(), key=self._slot.key, type=self._cursor.type, claim=claim)
         outcome, mark = self._commit(record, token)
         self._raise_if_failed(token, outcome, mark, is_own=False)
         self._close(record, token, outcome, mark)
@@ -302,7 +299,7 @@ class WindowRun(Generic[T]):
 
     def _raise_if_failed(self, token: StageToken, outcome: Outcome, mark: MarkRecord | None, *, is_own: bool) -> None:
         """Fail where the outcome does; a window that this task has loaded from the mark on, a retry begins anew."""
-        error = failure_of(outcome, token, mark, begins_anew=is_own and token.origin == "mark")
+        error = failure_of(outcome, token, mark, is_own=is_own)
         if isinstance(error, WatermarkConflictError):
             self._slot.delete()
         if error is not None:

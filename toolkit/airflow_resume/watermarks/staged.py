@@ -17,7 +17,7 @@ from airflow_resume.watermarks.track import THE_ONE
 from airflow_resume.watermarks.window import Window
 
 if TYPE_CHECKING:
-    from airflow_resume.attempt import Scope
+    from airflow_resume.attempt import Claim, Scope
 
 T = TypeVar("T")
 
@@ -84,6 +84,31 @@ class StageToken(BaseModel):
         if read.key not in {keys.mark, keys.old and keys.old.mark}:
             raise StageTokenError(f"This token is one of {read.key!r}, and this watermark is {keys.mark!r}")
         return read if read.v > 1 else read.model_copy(update={"tells": read.told_by_0_1()})
+
+    def window(self, known: WindowRecord | None, *, key: str, type: str, claim: Claim) -> WindowRecord:  # noqa: A002
+        """The record of the window, for the task that commits it.
+
+        Args:
+            known: what this task has; it stays, if it is of this window: the task has loaded it, or began to commit it.
+            key: of the record.
+            type: of the cursor.
+            claim: of the attempt.
+        """
+        names = ("start", "end", "epoch", "base_rev")
+        if known is not None and all(getattr(known, name) == getattr(self, name) for name in names):
+            return known.model_copy(update={"claim": claim})
+        return WindowRecord(
+            key=key,
+            start=self.start,
+            end=self.end,
+            type=type,
+            base_rev=self.base_rev,
+            epoch=self.epoch,
+            origin=self.origin,
+            commits=self.commits,
+            told_from=None if self.tells is None else self.tells.start,
+            claim=claim,
+        )
 
     def told_by_0_1(self) -> ToldWindow | None:
         """What version 0.1 told of a window."""
