@@ -10,7 +10,8 @@ from typing_extensions import TypeVar
 from airflow_resume.errors import FullPageError, NothingReadError, WatermarkError, WindowDeferredError
 from airflow_resume.watermarks.cursor import CursorType
 from airflow_resume.watermarks.cursor_type import refusal
-from airflow_resume.watermarks.record import Origin, WindowRecord
+from airflow_resume.watermarks.entry import Origin
+from airflow_resume.watermarks.record import WindowRecord
 from airflow_resume.watermarks.scalars import plain
 from airflow_resume.watermarks.track import THE_ONE, Tally, kept_ties, warn_of_ties
 
@@ -25,6 +26,8 @@ class Loading(Generic[T]):
     """What a `Window` is told by those who load it."""
 
     record: WindowRecord | None
+    has_untold = False
+    """Nothing is new, and what earlier runs have loaded may not have been told."""
     _cursor: CursorType[T]
     _advance: Advance
     _end: T | None
