@@ -129,6 +129,21 @@ def test_of_windows_that_overlap_each_tells_of_itself() -> None:
     assert outcomes(slow) == [(0, 20, "advanced"), (0, 10, "noop")]
 
 
+def test_of_runs_at_once_each_tells_its_own_window() -> None:
+    """The one that is still at work will tell, and if it fails, a later run does."""
+    clock, slow = Counter(10), a_try()
+    mark = numbers(clock)
+    mark.commit(slow.context, mark.begin(slow.context))
+    clock.number = 20
+    fast = slow.next_run()
+    load(fast, mark)
+    assert outcomes(slow) == [(10, 20, "advanced")]
+    slow.mark("failed")
+    idle = fast.next_run()
+    load(idle, mark)
+    assert outcomes(slow) == [(10, 20, "advanced"), (0, 10, "advanced")]
+
+
 def test_what_an_event_trigger_moves_keeps_what_is_untold() -> None:
     mark = numbers(Counter(10))
     second = fails_late(a_try(), mark)
@@ -142,7 +157,7 @@ def test_what_an_event_trigger_moves_keeps_what_is_untold() -> None:
             store.set(key, value)
 
     async def moves() -> None:
-        moved = AsyncWatermark(Store(), initial=0)
+        moved: AsyncWatermark[int] = AsyncWatermark(Store(), initial=0)
         await moved.at()
         await moved.advance(12)
 

@@ -75,9 +75,10 @@ def windows_from_events(
             if not isinstance(line, dict) or (name is not None and line.get("name", key) != name):
                 continue
             for told in [*(line.get(ALSO) or ()), line]:
-                if told.get("to") is None or told.get("id", key) in seen:
+                if told.get("to") is None or told.get("id") in seen:
                     continue  # of runs at once two may tell the same
-                seen.update([told["id"]] if "id" in told else [])
+                if "id" in told:
+                    seen.add(told["id"])
                 windows.append(_loaded(event, key, {**_of_all(line), **told}, cursor))
     return windows
 

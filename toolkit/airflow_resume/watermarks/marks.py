@@ -38,6 +38,8 @@ T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 MAX_MERGES = 3
+AT_WORK = {"running", "deferred", "restarting"}
+"""States of a task instance that will write its event itself, or fail and be noticed by a later run."""
 
 
 class Marks(Generic[T]):
@@ -201,6 +203,7 @@ class Marks(Generic[T]):
             if mark is None:
                 if not self._has_more(outbox, before):
                     return outcome, with_outbox(record, outbox)
+                self.check_owner(record, mover)
                 written = with_outbox(record.model_copy(update={"rev": record.rev + 1}), outbox)
             else:
                 self.check_owner(record, mover)
@@ -249,8 +252,13 @@ class Marks(Generic[T]):
         """What no event tells, as this run's to tell."""
         if not outbox:
             return ()
-        found = self._journal.told(outbox)
-        return taken_over(outbox, self._attempt.scope, is_told=lambda each: found.has(each, self._state_of))
+        found, state_of = self._journal.told(outbox), self._state_of
+        return taken_over(
+            outbox,
+            self._attempt.scope,
+            is_told=lambda each: found.has(each, state_of),
+            is_at_work=lambda other: state_of(other) in AT_WORK,
+        )
 
     # --- making -----------------------------------------------------------------------------------------------
 

@@ -76,13 +76,27 @@ def entry_of(tells: ToldWindow, *, scope: Scope, outcome: str, origin: Origin) -
     )
 
 
-def taken_over(outbox: Outbox, scope: Scope, *, is_told: Callable[[Entry], bool]) -> Outbox:
-    """Without what events tell; the others are told by this task instance from now on."""
-    return tuple(
-        each.model_copy(update={"id": each.id or new_id(), "teller": None if each.by == scope else scope})
-        for each in outbox
-        if not is_told(each)
-    )
+def taken_over(
+    outbox: Outbox, scope: Scope, *, is_told: Callable[[Entry], bool], is_at_work: Callable[[Scope], bool]
+) -> Outbox:
+    """Without what events tell. The rest is told by this task instance from now on, but for that of others at work.
+
+    Args:
+        outbox: the windows.
+        scope: of this task instance.
+        is_told: whether an event tells a window.
+        is_at_work: whether a task instance will end, and then write an event, or be noticed as failed.
+    """
+    kept: list[Entry] = []
+    for each in outbox:
+        if is_told(each):
+            continue
+        if each.told_by != scope and is_at_work(each.told_by):
+            kept.append(each)
+        else:
+            teller = None if each.by == scope else scope
+            kept.append(each.model_copy(update={"id": each.id or new_id(), "teller": teller}))
+    return tuple(kept)
 
 
 def told_by(outbox: Outbox, scope: Scope) -> Outbox:
