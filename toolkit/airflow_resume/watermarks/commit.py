@@ -38,11 +38,6 @@ class Outcome(str, Enum):
     """The window was not to be committed: a sample, an isolated backfill, an override."""
     EMPTY = "empty"
 
-    @property
-    def fails(self) -> bool:
-        """Whether the task does."""
-        return self in {Outcome.REFUSED, Outcome.CONFLICT}
-
 
 @dataclass(frozen=True, kw_only=True)
 class Mark:

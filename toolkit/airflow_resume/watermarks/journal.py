@@ -31,7 +31,7 @@ FEW, NEWEST = 5, 100
 
 
 @dataclass(frozen=True, kw_only=True)
-class Told:
+class Line:
     """What a line or a note says of the mark.
 
     Args:
@@ -121,7 +121,7 @@ class Journal:
                 note["first"] = first
             ask(self.store, lambda: push(key=self.keys.note, value=note))
 
-    def last(self) -> Told | None:
+    def last(self) -> Line | None:
         """The newest line or, for lack of one, the newest note."""
         return ask(self.store, lambda: next(self._lines(), None) or self._noted())
 
@@ -147,21 +147,21 @@ class Journal:
             is_all=len(events) < count,
         )
 
-    def moves(self, count: int) -> list[Told]:
+    def moves(self, count: int) -> list[Line]:
         """The newest lines that tell of a move, oldest first."""
-        moves: list[Told] = []
+        moves: list[Line] = []
         for told in ask(self.store, lambda: list(self._lines())):
             if moves and moves[-1].at == told.at:  # the older one of two has moved the mark there
                 moves.pop()
             moves.append(told)
         return moves[:count][::-1]
 
-    def _lines(self) -> Iterator[Told]:
+    def _lines(self) -> Iterator[Line]:
         """From the newest on."""
         for event in self._newest_events():
             line = self._line_of(event)
             if isinstance(line, dict) and line.get("at") is not None:
-                yield Told(at=line["at"], run_id=event.source_run_id or "", first=line.get("first"))
+                yield Line(at=line["at"], run_id=event.source_run_id or "", first=line.get("first"))
 
     def _line_of(self, event: Any) -> Any:
         """The line about the mark.
@@ -184,26 +184,26 @@ class Journal:
             return list(found.ascending(False).limit(count))
         return list(found)[::-1][:count]
 
-    def _noted(self) -> Told | None:
+    def _noted(self) -> Line | None:
         """What an earlier run of this Dag noted last."""
         ti: Any = self.context.get("ti")
         if not hasattr(ti, "xcom_pull"):
             return None
         return self._newest_note(self.keys.note, self._writers()) or self._old_note()
 
-    def _old_note(self) -> Told | None:
+    def _old_note(self) -> Line | None:
         """A note of version 0.1 did not say of which asset it is: it counts where the task has no other asset."""
         old = self.keys.old
         tasks = [task_id for task_id, assets in self._writers().items() if assets <= {self.asset.name}]
         return None if old is None or not tasks else self._newest_note(old.note, tasks)
 
-    def _newest_note(self, key: str, task_ids: Iterable[str]) -> Told | None:
+    def _newest_note(self, key: str, task_ids: Iterable[str]) -> Line | None:
         # Of every map index, as a partition may have had another one, and of every run of before, in no order.
         ti: Any = self.context.get("ti")
         notes = ti.xcom_pull(task_ids=sorted(task_ids), key=key, include_prior_dates=True)
         ours = [note for note in notes if isinstance(note, dict) and note.get("at") is not None]
         newest = max(ours, key=lambda note: str(note.get("when", "")), default=None)
-        return None if newest is None else Told(at=newest["at"], first=newest.get("first"))
+        return None if newest is None else Line(at=newest["at"], first=newest.get("first"))
 
     def _writers(self) -> dict[str, set[str]]:
         """The tasks of this Dag that may have committed a window, with the names of the assets they have.

@@ -88,8 +88,10 @@ class WindowRun(Generic[T]):
         for remark in [*of_task, *remarks_on_zone(task, self._options)]:
             log.warning("%s.", remark)
         begun = self._slot.read() or self._begun_in_0_1()
-        is_new = begun is None or begun.state is WindowState.CLAIMED or (not again and self._marks.is_beyond(begun))
-        window = self._again(begun) if begun and not is_new else self._nothing() if again else self._new()
+        if begun is not None and (begun.state is WindowState.CLAIMED or (not again and self._marks.is_beyond(begun))):
+            begun = None
+        begins = self._nothing if again else self._new
+        window = begins() if begun is None else self._again(begun)
         is_of_this_try = begun is not None and begun.claim.try_number == self._attempt.try_number
         if window.is_replay and is_of_this_try and not again:
             log.warning("A run loads one window, and this attempt gets its own again. Let window.split() go on.")

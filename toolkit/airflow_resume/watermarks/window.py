@@ -329,11 +329,11 @@ class Window(Loading[T], QueryConditions[T]):
             self.fail_from(piece._failed_from)
         if piece._page_is_full:
             self.fail_from(piece._start if piece.tally.top is None else piece.tally.top)
-        told: Any = piece._told
+        told: Any = piece._advanced_to
         if told is not None and told < stop:
             self.fail_from(told)
         if self._advance == "explicit":
-            self._told = piece._told
+            self._advanced_to = piece._advanced_to
 
     def _narrow(self, start: T, stop: T) -> Window[T]:
         """Become a slice, which the whole window commits."""
