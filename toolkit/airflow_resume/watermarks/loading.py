@@ -77,7 +77,7 @@ class Loading(Generic[T]):
     def advance(self, value: object) -> None:
         """Everything before this value is loaded: the mark moves there, and not to what was observed.
 
-        Of several calls the last one counts, so a loop over pages may say it behind each. If it is lower than the one
+        Of several calls the last one counts, so a loop over pages may say it after each. If it is lower than the one
         before, the mark moves to the lower one, and the log has a warning: what lies between is read again.
 
         Raises:
@@ -101,10 +101,10 @@ class Loading(Generic[T]):
         self._advanced_to = told
 
     def fail_from(self, value: object) -> None:
-        """What lies at this value or behind it is not loaded: the mark moves no further than to it."""
+        """What lies at this value or after it is not loaded: the mark moves no further than to it."""
         if not self._cursor.is_ordered:
             raise WatermarkError(
-                f"A {self._cursor.type} has no order, so nothing lies behind it.",
+                f"A {self._cursor.type} has no order, so nothing lies after it.",
                 "Raise an error where something could not be loaded: the mark stays, and a retry begins there.",
             )
         failed = self._reader.parse(value, what="fail_from()")

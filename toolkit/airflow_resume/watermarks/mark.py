@@ -86,7 +86,7 @@ def watermark(
         nulls: rows without a value. By default `track` raises on one, and a query by `window.sql` leaves out what SQL
             leaves out. `"raise"`: the query lets them through, and the body must `track` its rows. `"skip"`: passed
             over. `"keep"`: loaded in every run.
-        future: rows behind the window's end, in `track`: `"exclude"` (default: a later run loads them), `"clamp"`
+        future: rows after the window's end, in `track`: `"exclude"` (default: a later run loads them), `"clamp"`
             (loaded now and later), `"fail"`.
         when_empty: nothing is new: `"run"` the body with an empty window, or `"skip"` the task.
         partition: which part of the asset this task instance loads, each with a mark of its own: JSON, or a function of

@@ -158,7 +158,7 @@ class WindowRun(Generic[T]):
         return self._window(bounds, at=at, record=record, reset=mark.pending)
 
     def _check_not_ahead(self, mark: MarkRecord, at: T, ceiling: T | None) -> None:
-        """A mark that stands behind this moment keeps every run from loading anything, until then.
+        """A mark that lies after this moment keeps every run from loading anything, until then.
 
         Raises:
             WatermarkAheadError: a person has set it there.

@@ -171,7 +171,7 @@ class Window(Loading[T], QueryConditions[T]):
     def end_as(self, form: str, tz: str | None = None) -> str | int:
         """The end, in the same forms; rounded up, as the mark moves over all that lies before the end.
 
-        Rows behind the end that the other system then gives, `track` leaves to a later run.
+        Rows after the end that the other system then gives, `track` leaves to a later run.
         """
         _ = self.end
         return formatted(self._end, form, tz, up=True, home=self._cursor.home)
@@ -274,7 +274,7 @@ class Window(Loading[T], QueryConditions[T]):
         return chain(elements, self._note_end(count, limit))
 
     def _note_end(self, count: Count | None, limit: int | None) -> Iterator[Any]:
-        """Nothing, behind what there was."""
+        """Nothing, after what there was."""
         self._open_reads -= 1
         self._page_is_full = count is not None and limit is not None and count.rows >= limit
         self._check_now_and_then()
