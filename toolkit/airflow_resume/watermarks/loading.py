@@ -11,7 +11,7 @@ from airflow_resume.errors import FullPageError, NothingReadError, WatermarkErro
 from airflow_resume.watermarks.cursor import CursorType
 from airflow_resume.watermarks.cursor_type import refusal
 from airflow_resume.watermarks.entry import Origin
-from airflow_resume.watermarks.record import WindowRecord
+from airflow_resume.watermarks.record import MarkRecord, WindowRecord
 from airflow_resume.watermarks.scalars import plain
 from airflow_resume.watermarks.track import THE_ONE, Tally, kept_ties, warn_of_ties
 
@@ -26,8 +26,8 @@ class Loading(Generic[T]):
     """What a `Window` is told by those who load it."""
 
     record: WindowRecord | None
-    has_untold = False
-    """Nothing is new, and what earlier runs have loaded may not have been told."""
+    untold_in: MarkRecord | None = None
+    """Where nothing is new, the mark as it stands, if what earlier runs have loaded may not have been told."""
     _cursor: CursorType[T]
     _advance: Advance
     _end: T | None

@@ -224,12 +224,18 @@ class Marks(Generic[T]):
                 return outcome, written
         raise WatermarkError(f"Other runs kept writing {self.key!r}.", "A retry loads the window again.")
 
-    def take_over(self) -> MarkRecord | None:
+    def take_over(self, seen: MarkRecord | None) -> MarkRecord | None:
         """See that what no event tells is told by that of this run, which has nothing new; the mark then.
+
+        Args:
+            seen: the mark when this run began: nearly always an event tells all that is in it.
 
         Raises:
             WatermarkError: others kept writing it.
         """
+        kept = None if seen is None else self._taken_over(outbox_of(seen))
+        if seen is not None and kept is not None and not told_by(kept, self._attempt.scope):
+            return with_outbox(seen, kept)
         for _ in range(MAX_MERGES):
             record = self._record()
             if record is None:

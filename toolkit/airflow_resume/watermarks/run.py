@@ -181,7 +181,7 @@ class WindowRun(Generic[T]):
     def _empty(self, mark: MarkRecord) -> Window[T]:
         at = self._parsed(mark.at)
         window = self._window(Bounds(start=at, end=at), at=at, record=None, reset=mark.pending)
-        window.has_untold = bool(mark.outbox or mark.untold)
+        window.untold_in = mark if mark.outbox or mark.untold else None
         return window
 
     def _record(self, bounds: Bounds[T], mark: MarkRecord, **fields: Any) -> WindowRecord:
@@ -244,7 +244,7 @@ class WindowRun(Generic[T]):
     def commit(self, window: Window[T]) -> Outcome:
         """Move the mark over the window, if nothing speaks against it."""
         if window.record is None:
-            return self._tell_for_others() if window.has_untold else Outcome.EMPTY
+            return Outcome.EMPTY if window.untold_in is None else self._tell_for_others(window.untold_in)
         window.check_read()
         reached = window.reached()
         token = self._token(window, reached)
@@ -266,9 +266,9 @@ class WindowRun(Generic[T]):
         self._close(record, token, outcome, mark)
         return outcome
 
-    def _tell_for_others(self) -> Outcome:
+    def _tell_for_others(self, seen: MarkRecord | None = None) -> Outcome:
         """Nothing is new; what earlier runs have loaded and no event tells, that of this run does."""
-        mark = self._marks.take_over()
+        mark = self._marks.take_over(seen)
         if mark is not None and told_by(mark.outbox, self._attempt.scope):
             self._tell(mark, told_by(outbox_of(mark), self._attempt.scope), Outcome.EMPTY)
         return Outcome.EMPTY
