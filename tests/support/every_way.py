@@ -15,7 +15,8 @@ from airflow_resume.errors import WatermarkConflictError
 from airflow_resume.testing import CrashWorld, TaskAttempt, World, task_context
 from airflow_resume.testing.oracles import each_effect_at_least_once, mark_never_decreases, same_result
 from airflow_resume.testing.outcome import Outcome
-from airflow_resume.watermarks import Cursor, Watermark, Window, windows_from_events
+from airflow_resume.watermarks import Cursor, LoadedWindow, Watermark, Window, windows_from_events
+from airflow_resume.watermarks import Outcome as WindowOutcome
 
 FIRST, SECOND = 4, 7
 
@@ -83,13 +84,39 @@ def _both_hours(run: Callable[[CrashWorld, TaskAttempt], None]) -> Callable[[Cra
         while True:
             trying = task_context(assets=[NUMBERS], world=world.airflow, run_id=f"run {world.clock.number}")
             run(world, trying)
-            trying.succeed()
+            with world.effect("asset event"):  # so that it dies before it, and after it
+                trying.succeed()
             if world.clock.number == SECOND:
                 return sorted(world.loaded)
             world.clock.number = SECOND
 
     attempt.__name__ = run.__name__
     return attempt
+
+
+def _given_up(run: Callable[[CrashWorld, TaskAttempt], None]) -> Callable[[CrashWorld], list[int]]:
+    """A run that dies has failed for good: each attempt is that of another run, and there is one more at the end."""
+
+    def attempt(world: CrashWorld) -> list[int]:
+        for number in (FIRST, SECOND, SECOND):
+            world.clock.number = max(number, world.clock.number)
+            world.runs += 1
+            for record in world.airflow.instances.values():
+                record.state = "failed" if record.state == "running" else record.state
+            trying = task_context(assets=[NUMBERS], world=world.airflow, run_id=f"run {world.runs}")
+            run(world, trying)
+            with world.effect("asset event"):
+                trying.succeed()
+        return sorted(world.loaded)
+
+    attempt.__name__ = f"{run.__name__}_given_up"
+    return attempt
+
+
+def _world_of_many_runs() -> CrashWorld:
+    world = a_world()
+    world.runs, world.xcoms = 0, {}
+    return world
 
 
 def _opened(
@@ -242,15 +269,30 @@ def both_assets_are_loaded(outcome: Outcome[CrashWorld]) -> None:
 
 
 def each_number_is_told_once(outcome: Outcome[CrashWorld]) -> None:
-    """A window that comes again, as its task died after the commit, is the same window."""
+    """Whenever an attempt died: by one window that is new, however often its task was cleared or tried again."""
+    spans = [(w.start, w.end, w.bounds) for w in _told(outcome) if w.outcome is not WindowOutcome.NOOP]
+    told = [number for span in spans for number in range(SECOND) if _spans(span, number)]
+    assert sorted(told) == list(range(SECOND)), spans
+
+
+def each_number_is_told(outcome: Outcome[CrashWorld]) -> None:
+    """At least once, by windows that are new."""
+    spans = [(w.start, w.end, w.bounds) for w in _told(outcome) if w.outcome is not WindowOutcome.NOOP]
+    told = {number for span in spans for number in range(SECOND) if _spans(span, number)}
+    assert told == set(range(SECOND)), spans
+
+
+def _told(outcome: Outcome[CrashWorld]) -> list[LoadedWindow]:
+    """By all events, as each triggers a run of the consumer."""
     events = [
         SimpleNamespace(extra=event.extra, source_run_id=event.source_run_id, source_map_index=event.source_map_index)
         for event in outcome.world.airflow.events
     ]
-    windows = windows_from_events({"triggering_asset_events": {NUMBERS: events}}, NUMBERS)
-    spans = {(window.start, window.end, window.bounds) for window in windows}
-    told = [number for span in spans for number in range(SECOND) if _spans(span, number)]
-    assert sorted(told) == list(range(SECOND)), spans
+    return [
+        window
+        for event in events
+        for window in windows_from_events({"triggering_asset_events": {NUMBERS: [event]}}, NUMBERS)
+    ]
 
 
 def _spans(span: tuple[int, int, str], number: int) -> bool:
@@ -308,4 +350,25 @@ EVERY_WAY: dict[str, Way] = {
         world=_world_with_xcoms,
         oracles=[*ORACLES, each_number_is_told_once],
     ),
+    "consumed, lookback": Way(
+        attempt=_both_hours(_opened(in_windows, _windowed(lookback=2))), oracles=[*ORACLES, each_number_is_told]
+    ),
+    "consumed, reset": Way(
+        attempt=_both_hours(after_a_reset),
+        world=_world_to_reset,
+        oracles=[everything_is_loaded, each_number_is_told],
+    ),
+    **{
+        f"consumed, given up, {name}": Way(
+            attempt=_given_up(run),
+            world=_world_of_many_runs,
+            oracles=[everything_is_loaded, everything_before_the_mark_is_loaded, each_number_is_told_once],
+        )
+        for name, run in {
+            "window": _opened(in_windows, _windowed()),
+            "observed": _opened(observing_ids, _clockless()),
+            "split": _opened(in_slices, _windowed()),
+            "staged": in_two_tasks,
+        }.items()
+    },
 }

@@ -10,7 +10,7 @@ from numbered import MARK, NUMBERS, Counter, numbers
 
 from airflow_resume.errors import SupersededError, WatermarkConflictError, WatermarkError
 from airflow_resume.testing import TaskAttempt, World, task_context
-from airflow_resume.watermarks import Cursor, Window
+from airflow_resume.watermarks import Cursor, Outcome, Window, windows_from_events
 
 Load = Callable[[Window[Any], "Pair"], set[int]]
 
@@ -103,9 +103,28 @@ class Pair:
         assert stored["at"] == ({"upto": upto} if stored["type"] == "token" else self.at_the_end(upto)), stored
         missed = set(range(upto)) - self.loaded
         assert not missed, f"never loaded: {missed}"
+        untold = set(range(upto)) - self.told
+        assert not untold, f"no consumer was told of {untold}"
+
+    @property
+    def told(self) -> set[int]:
+        """What events tell of as loaded for the first time."""
+        found: set[int] = set()
+        for event in self.world.events:
+            for window in windows_from_events({"triggering_asset_events": {NUMBERS: [event]}}, NUMBERS):
+                if window.outcome is not Outcome.NOOP:
+                    start, end = (
+                        value["upto"] if isinstance(value, dict) else value for value in (window.start, window.end)
+                    )
+                    found.update(range(start + (window.bounds[0] == "("), end + (window.bounds[1] == "]")))
+        return found
 
     def at_the_end(self, upto: int) -> str:
         return str(upto - 1 if self.load is tracked else upto)
+
+
+def _number(value: Any) -> int:
+    return int(value["upto"] if isinstance(value, dict) else value)
 
 
 class Duet:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import threading
 import time
 from types import SimpleNamespace
 
@@ -59,3 +60,25 @@ def test_an_orphan_ends_within_moments_and_a_task_whose_supervisor_lives_goes_on
     assert os.read(told, 6) == (b"ended" if lives else b"")
     os.close(told)
     assert EXIT_CODE != 0
+
+
+def test_the_supervisor_is_the_parent_that_imported_this_not_whoever_has_adopted_the_orphan_by_now(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(supervisor, "_IMPORTED_BY", (os.getpid(), 999_999_999))
+    assert supervisor._supervisor() == 999_999_999
+    monkeypatch.setattr(supervisor, "_IMPORTED_BY", (os.getpid() + 1, 999_999_999))
+    assert supervisor._supervisor() == os.getppid()
+
+
+def test_where_no_thread_can_be_started_the_task_goes_on_and_the_log_says_so(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def no_thread(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setitem(sys.modules, TASK_RUNNER, SimpleNamespace(SUPERVISOR_COMMS=object()))  # type: ignore[arg-type]
+    monkeypatch.setattr(threading.Thread, "start", no_thread)
+    with dies_with_supervisor():
+        pass
+    assert "goes on beside the next attempt: can't start new thread" in caplog.text

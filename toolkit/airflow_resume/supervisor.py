@@ -21,6 +21,8 @@ log = logging.getLogger(__name__)
 LOOK_SECONDS = 1.0
 """How often it is looked whether the supervisor is alive; no request is made for it."""
 EXIT_CODE = 9
+_IMPORTED_BY = os.getpid(), os.getppid()
+"""This process and its parent, when this module was imported: the supervisor may be gone before a block begins."""
 
 
 @contextmanager
@@ -34,10 +36,12 @@ def dies_with_supervisor() -> Iterator[None]:
         return
     is_over = threading.Event()
     watch = threading.Thread(
-        target=_watch, args=(os.getppid(), is_over), name="airflow-resume supervisor watch", daemon=True
+        target=_watch, args=(_supervisor(), is_over), name="airflow-resume supervisor watch", daemon=True
     )
-    with suppress(RuntimeError):  # no thread left in this process: it goes on unwatched
+    try:
         watch.start()
+    except RuntimeError as error:
+        log.warning("If the supervisor of this task is killed, the task goes on beside the next attempt: %s", error)
     try:
         yield
     finally:
@@ -48,6 +52,12 @@ def is_supervised() -> bool:
     """Whether this is a task process that a supervisor has started."""
     runner = sys.modules.get("airflow.sdk.execution_time.task_runner")
     return getattr(runner, "SUPERVISOR_COMMS", None) is not None and not in_process_supervisor()
+
+
+def _supervisor() -> int:
+    """Its process id. In a process that was forked since the import, the parent of now is all that is known."""
+    process, parent = _IMPORTED_BY
+    return parent if process == os.getpid() else os.getppid()
 
 
 def _watch(supervisor: int, is_over: threading.Event) -> None:

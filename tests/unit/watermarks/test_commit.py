@@ -76,11 +76,18 @@ CHOICES: dict[str, tuple[Mark | None, Loaded, dict[str, Any], Outcome, Mark | No
     "a token": (mark(5), loaded(5, 3), {"ordered": False}, Outcome.ADVANCED, mark(3)),
     "the same token": (mark(5), loaded(5, 5), {"ordered": False}, Outcome.NOOP, None),
     "another token since": (
-        replace(mark(5), rev=2),
+        replace(mark(4), rev=2),
         loaded(5, 3, base_rev=1),
         {"ordered": False},
         Outcome.CONFLICT,
         None,
+    ),
+    "the record was written since, and its token stayed": (
+        replace(mark(5), rev=2),
+        loaded(5, 3, base_rev=1),
+        {"ordered": False},
+        Outcome.ADVANCED,
+        replace(mark(3), rev=2),
     ),
     "a token, made anew": (mark(5, epoch="o"), loaded(5, 3), {"ordered": False}, Outcome.FENCED, None),
 }

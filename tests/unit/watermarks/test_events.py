@@ -49,7 +49,7 @@ def test_a_cleared_run_tells_its_window_again() -> None:
     assert [window.outcome for window in consumed(first)] == [Outcome.ADVANCED, Outcome.NOOP]
 
 
-def test_a_window_that_was_not_committed_says_so_and_one_that_was_fenced_is_not_told() -> None:
+def test_a_window_that_was_not_committed_says_so_and_so_does_one_that_was_fenced() -> None:
     first, mark = a_try(), numbers(Counter(10))
     first.context["dag_run"].conf = {"watermark": {"watermark": {"from": 2, "to": 5}}}
     load(first, mark)
@@ -59,7 +59,8 @@ def test_a_window_that_was_not_committed_says_so_and_one_that_was_fenced_is_not_
     mark.commit(second.context, window)
     second.succeed()
     assert [(window.origin, window.outcome, window.start, window.at) for window in consumed(first)] == [
-        ("conf", Outcome.UNCOMMITTED, 2, None)
+        ("conf", Outcome.UNCOMMITTED, 2, None),
+        ("mark", Outcome.FENCED, 0, 0),
     ]
 
 

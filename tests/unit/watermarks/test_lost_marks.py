@@ -12,7 +12,7 @@ from hourly_orders import ORDERS, START, Clock, at, orders
 
 from airflow_resume.errors import BackfillError
 from airflow_resume.testing import FakeTaskStore, task_context
-from airflow_resume.watermarks.journal import Journal, Told
+from airflow_resume.watermarks.journal import Journal, Line
 from airflow_resume.watermarks.keys import Keys
 
 KEYS = Keys.of(asset="orders", name="watermark")
@@ -49,13 +49,13 @@ def test_the_note_that_was_written_last_counts() -> None:
     ti = Earlier({})
     for value, when in (("a", 1), ("b", 3), ("c", 2)):
         journal(ti).note(value, minute(when))
-    assert journal(ti).last() == Told(at="b")
+    assert journal(ti).last() == Line(at="b")
 
 
 def test_a_window_may_have_been_committed_by_another_task_of_the_dag_with_the_asset_among_its_outlets() -> None:
     notes = {"commit": [{"at": "a", "when": "1"}], "other": [{"at": "b", "when": "2"}]}
     told = journal(Earlier(notes), ("load", [ORDERS]), ("commit", [ORDERS]), ("other", [])).last()
-    assert told == Told(at="a")
+    assert told == Line(at="a")
 
 
 @pytest.mark.parametrize("notes", [{}, {"load": ["something else"]}])
@@ -65,7 +65,7 @@ def test_where_nothing_was_noted_there_is_none(notes: dict[str, list[Any]]) -> N
 
 def test_a_note_of_0_1_counts_where_it_can_only_be_of_this_asset() -> None:
     notes = {"load": [{"at": "a", "when": "1"}]}
-    assert journal(Earlier(notes, key=OLD), ("load", [ORDERS])).last() == Told(at="a")
+    assert journal(Earlier(notes, key=OLD), ("load", [ORDERS])).last() == Line(at="a")
     assert journal(Earlier(notes, key=OLD), ("load", [ORDERS, Asset("customers")])).last() is None
 
 

@@ -103,3 +103,18 @@ def test_the_window_of_the_largest_values_fits() -> None:
     mark = watermark(NUMBERS, initial=LARGEST, cursor=Cursor.text(), now=lambda: "ü" + LARGEST)
     load(attempt, mark)
     assert len(json.dumps(attempt.task_store.values[WINDOW])) <= values.MAX_BYTES
+
+
+def test_the_largest_values_of_an_initial_function_and_of_what_is_untold_never_fail_a_commit() -> None:
+    """It would be after the load, in every retry."""
+    attempt = a_try()
+    mark = watermark(NUMBERS, initial=lambda: "a" + LARGEST, cursor=Cursor.text(), advance="explicit")
+    for letter in "bcd":
+        window = mark.begin(attempt.context)
+        window.advance(letter + LARGEST)
+        mark.commit(attempt.context, window)
+        assert marks(attempt)[MARK]["at"] == letter + LARGEST
+        attempt.mark("failed")  # so that nothing is told of it
+        attempt = attempt.next_run()
+    load(attempt, mark, lambda window: window.advance("e" + LARGEST))
+    assert marks(attempt)[MARK]["at"] == "e" + LARGEST

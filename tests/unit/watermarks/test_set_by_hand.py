@@ -99,3 +99,15 @@ def test_the_record_says_how_far_it_lay_behind_when_it_was_written() -> None:
     attempt = a_try()
     load(attempt, numbers(Counter(10)))
     assert "lag_seconds" not in marks(attempt)[MARK]
+
+
+@pytest.mark.parametrize("typed", [{"key": "k7"}, {"v": 3, "epoch": "a"}])
+def test_a_token_that_has_some_members_of_a_record_is_none(typed: Any) -> None:
+    attempt = a_try()
+    mark = watermark(NUMBERS, initial={"key": "k0"}, cursor=Cursor.token())
+    load(attempt, mark, lambda window: window.advance({"key": "k5"}))
+    attempt = attempt.next_run()
+    attempt.asset_stores[NUMBERS].set(MARK, typed)
+    window = load(attempt, mark, lambda window: window.advance({"key": "k9"}))
+    assert (window.start, window.is_reset) == (typed, True)
+    assert marks(attempt)[MARK]["at"] == {"key": "k9"}

@@ -10,7 +10,7 @@ from airflow.sdk.exceptions import AirflowFailException
 from numbered import MARK, NUMBERS, WINDOW, Counter, a_try, load, marks, numbers, rows, stands, track
 
 from airflow_resume import watermark
-from airflow_resume.errors import NothingReadError, StageTokenError, SupersededError
+from airflow_resume.errors import NothingReadError, StageTokenError, SupersededError, WatermarkConflictError
 from airflow_resume.testing import TaskAttempt, World, task_context
 from airflow_resume.watermarks import Cursor, Outcome
 
@@ -164,3 +164,80 @@ def test_a_token_of_the_source_can_be_staged() -> None:
     mark = watermark(NUMBERS, initial="t0", cursor=Cursor.token())
     mark.commit(committing.context, staged(loading, mark, lambda window: window.advance({"t": 1})))
     assert stands(loading) == {"t": 1}
+
+
+@pytest.mark.parametrize("dies", [False, True])
+def test_of_a_task_that_does_both_the_record_of_the_window_stays_whole(dies: bool) -> None:  # noqa: FBT001
+    """A window whose limit is lost would move the mark over rows that may still change."""
+    first, mark = a_try(), numbers(Counter(10))
+    first.context["dag_run"].conf = {"watermark": {"watermark": {"from": 0, "to": 20, "commit": True}}}
+    token = staged(first, mark)
+    before: Any = first.task_store.values[WINDOW]
+    if dies:
+        first.world.observer = _dies_before_the_mark_moves
+        with pytest.raises(_DiedError):
+            mark.commit(first.context, token)
+        first.world.observer = None
+    else:
+        mark.commit(first.context, token)
+    after: Any = first.task_store.values[WINDOW]
+    assert {name: after.get(name) for name in before if name not in _MAY_CHANGE} == {
+        name: value for name, value in before.items() if name not in _MAY_CHANGE
+    }
+    window = load(first.retry(), mark)
+    assert (window.start, window.end, stands(first)) == (0, 20, "10")
+
+
+_MAY_CHANGE = {"state", "claim"}
+
+
+class _DiedError(Exception):
+    """The process died."""
+
+
+def _dies_before_the_mark_moves(when: str, operation: str) -> None:
+    if (when, operation) == ("before", f"set {MARK}"):
+        raise _DiedError
+
+
+def test_what_was_observed_is_not_read_again_by_a_retry_of_a_task_that_does_both() -> None:
+    first, mark = a_try(), numbers()
+    mark.commit(first.context, staged(first, mark, track(3, 5, unique=True)))
+    second, got = first.next_run(), list[int]()
+    token = staged(second, mark, track(5, 6, unique=True))
+    before: Any = second.task_store.values[WINDOW]
+    mark.commit(second.context, token)
+    assert second.task_store.values[WINDOW]["ties"] == before["ties"]  # type: ignore[index,call-overload]
+    load(second.retry(), mark, lambda window: got.extend(track(5, 6, unique=True)(window)))
+    assert got == [6]
+
+
+def _to(token: str) -> Any:
+    return lambda window: window.advance(token)
+
+
+def test_a_token_that_was_committed_is_staged_and_committed_again_when_its_run_is_cleared() -> None:
+    mark = watermark(NUMBERS, initial="t0", cursor=Cursor.token())
+    loading, committing = two_tasks()
+    token = staged(loading, mark, _to("t1"))
+    assert mark.commit(committing.context, token) is Outcome.ADVANCED
+    later, commits = (attempt.next_run("run-2") for attempt in (loading, committing))
+    mark.commit(commits.context, staged(later, mark, _to("t2")))
+    again = staged(loading.clear(), mark, _to("t1"))
+    assert (again["start"], again["new"]) == ("t0", "t1")
+    assert mark.commit(committing.clear().context, again) is Outcome.NOOP
+    assert stands(later) == "t2"
+
+
+def test_a_token_that_another_run_has_moved_meanwhile_is_loaded_from_the_new_one_when_the_run_is_cleared() -> None:
+    mark = watermark(NUMBERS, initial="t0", cursor=Cursor.token())
+    loading, committing = two_tasks()
+    token = staged(loading, mark, _to("t1"))
+    later, commits = (attempt.next_run("run-2") for attempt in (loading, committing))
+    mark.commit(commits.context, staged(later, mark, _to("t2")))
+    with pytest.raises(WatermarkConflictError, match="Clear the task that has loaded it"):
+        mark.commit(committing.context, token)
+    again = staged(loading.clear(), mark, _to("t3"))
+    assert (again["start"], again["new"]) == ("t2", "t3")
+    assert mark.commit(committing.clear().context, again) is Outcome.ADVANCED
+    assert stands(later) == "t3"

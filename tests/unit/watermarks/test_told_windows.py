@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from numbered import NUMBERS, BodyFailedError, Counter, a_try, break_down, load, numbers, rows, stands
+from numbered import MARK, NUMBERS, BodyFailedError, Counter, a_try, break_down, load, numbers, rows, stands
 
 from airflow_resume import watermark
 from airflow_resume.errors import WatermarkError
@@ -129,11 +130,12 @@ def test_slices_that_were_committed_before_the_task_failed_for_good_are_told_of_
     second = attempt.next_run()
     window = load(second, mark)
     assert (window.start, window.end) == (8, 20)
-    assert spans(second) == [(0, 20, "[)")]
+    assert outcomes(second) == [(0, 8, "advanced"), (8, 20, "advanced")]
+    assert [window.run_id for window in told(second)] == ["run-1", "run-2"]
     clock.number = 30
     third = second.next_run()
     load(third, mark)
-    assert spans(third) == [(0, 20, "[)"), (20, 30, "[)")]
+    assert spans(third) == [(0, 8, "[)"), (8, 20, "[)"), (20, 30, "[)")]
 
 
 def test_a_window_whose_task_failed_after_the_commit_is_told_of_by_the_next_run() -> None:
@@ -146,7 +148,7 @@ def test_a_window_whose_task_failed_after_the_commit_is_told_of_by_the_next_run(
     break_down(second, mark)
     again = second.retry()
     load(again, mark)
-    assert spans(again) == [(0, 20, "[)")]
+    assert outcomes(again) == [(0, 10, "advanced"), (10, 20, "advanced")]
 
 
 def committed(attempt: TaskAttempt, mark: Watermark[Any], body: Callable[[Window[Any]], Any] = lambda _: None) -> None:
@@ -160,7 +162,7 @@ def outcomes(attempt: TaskAttempt) -> list[tuple[Any, Any, str]]:
     return [(window.start, window.end, window.outcome.value) for window in told(attempt)]
 
 
-def test_a_run_between_two_tries_tells_of_what_the_first_has_loaded_and_the_second_does_not() -> None:
+def test_a_run_between_two_tries_tells_of_what_the_first_has_loaded_and_the_second_has_loaded_it_again() -> None:
     clock = Counter(10)
     mark, first = numbers(clock), a_try()
     committed(first, mark)
@@ -169,7 +171,7 @@ def test_a_run_between_two_tries_tells_of_what_the_first_has_loaded_and_the_seco
     second = first.next_run()
     load(second, mark)
     load(first.retry(), mark)
-    assert outcomes(second) == [(0, 20, "advanced")]
+    assert outcomes(second) == [(0, 10, "advanced"), (10, 20, "advanced"), (0, 10, "noop")]
 
 
 @pytest.mark.parametrize("ends", ["failed", "deleted"])
@@ -183,7 +185,8 @@ def test_a_run_that_is_gone_is_told_of_by_a_window_of_a_conf_too(ends: str) -> N
     second.context["dag_run"].conf = {"watermark": {"watermark": {"from": 10, "to": 15, "commit": True}}}
     clock.number = 20
     load(second, mark)
-    assert outcomes(second) == [(0, 15, "advanced")]
+    assert outcomes(second) == [(0, 10, "advanced"), (10, 15, "advanced")]
+    assert [window.origin for window in told(second)] == ["mark", "conf"]
 
 
 def test_a_task_that_was_cleared_after_it_had_told_is_not_told_of_again() -> None:
@@ -208,10 +211,10 @@ def test_a_reset_keeps_what_is_untold() -> None:
     clock.number = 20
     second = first.next_run()
     load(second, mark)
-    assert spans(second) == [(0, 20, "[)")]
+    assert outcomes(second) == [(0, 10, "advanced"), (10, 20, "advanced")]
 
 
-def test_behind_an_untold_window_nothing_is_said_to_be_read_again() -> None:
+def test_what_is_said_to_be_read_again_is_told_by_the_same_event_at_the_latest() -> None:
     clock = Counter(10)
     mark, attempt = numbers(clock, lookback=3), a_try()
     load(attempt, mark)
@@ -220,8 +223,11 @@ def test_behind_an_untold_window_nothing_is_said_to_be_read_again() -> None:
     attempt.mark("failed")
     clock.number, attempt = 30, attempt.next_run()
     load(attempt, mark)
-    last = told(attempt)[-1]
-    assert (last.start, last.end, last.new_from) == (10, 30, None)
+    assert [(window.start, window.end, window.new_from) for window in told(attempt)] == [
+        (0, 10, None),
+        (7, 20, 10),
+        (17, 30, 20),
+    ]
 
 
 def test_what_slices_of_an_earlier_try_have_loaded_is_told_of_by_the_one_that_succeeds() -> None:
@@ -266,6 +272,17 @@ def test_a_cleared_run_of_a_window_without_an_end_moves_nothing() -> None:
     ]
 
 
+def test_nor_does_one_that_had_seen_nothing() -> None:
+    mark, first = numbers(), a_try()
+    load(first, mark, track(3, 7, unique=True))
+    idle = first.next_run()
+    load(idle, mark, track())
+    load(idle.clear(), mark, track(8, 9, unique=True))
+    assert stands(first) == "7"
+    load(first.next_run(), mark, track(8, 9, unique=True))
+    assert outcomes(first) == [(0, 7, "advanced"), (7, 9, "advanced")]
+
+
 @pytest.mark.parametrize("say", ["advance", "fail_from"])
 def test_a_window_never_ends_before_it_begins(say: str) -> None:
     clock = Counter(10)
@@ -290,34 +307,53 @@ def a_mark(mode: str, clock: Counter) -> Watermark[Any]:
 class Run:
     """One run in the life of a mark: what it loads, and how it ends."""
 
-    def __init__(self, ends: str, values: set[int], failed: int, step: int) -> None:
-        self.ends, self.values, self.failed, self.step = ends, values, failed, step
+    def __init__(self, ends: str, values: set[int], failed: int, step: int, *, idle: bool = False) -> None:
+        self.ends, self.values, self.failed, self.step, self.idle = ends, values, failed, step, idle
+
+    def __repr__(self) -> str:
+        return f"Run({self.ends!r}, {self.values}, {self.failed}, {self.step}, idle={self.idle})"
 
 
+ENDS = [
+    "succeeds",
+    "is cleared",
+    "fails",
+    "fails late",
+    "is tried again",
+    "dies at the mark",
+    "dies at the mark and is tried again",
+    "is a sample",
+    "is reset",
+]
 runs = st.builds(
     Run,
-    st.sampled_from(["succeeds", "fails", "fails late", "is tried again", "is a sample"]),
+    st.sampled_from(ENDS),
     st.sets(st.integers(0, 9), max_size=4),
     st.integers(1, 15),
     st.integers(0, 4),
+    idle=st.booleans(),
 )
 
 
 @given(st.sampled_from(["window", "unique"]), st.lists(runs, min_size=1, max_size=6))
 @example("unique", [Run("fails", {0}, 1, 1)])
-@settings(max_examples=150, deadline=None)
+@example("window", [Run("dies at the mark", {0}, 1, 0), Run("fails late", {0}, 1, 0, idle=True)])
+@example("unique", [Run("dies at the mark and is tried again", {0, 3}, 1, 0)])
+@settings(max_examples=200, deadline=None)
 def test_consumers_get_each_loaded_value_once(mode: str, plan: list[Run]) -> None:
+    """By windows that are new: a cleared task tells its window again, as one that came before."""
     clock, attempt, source, loaded = Counter(0), a_try(), set[int](), set[int]()
     mark = a_mark(mode, clock)
     for number, run in enumerate(plan):
         source |= {10 * number + value for value in run.values}
-        clock.number = 10 * number + 10
+        clock.number = clock.number if run.idle else 10 * number + 10
         attempt = _play(attempt, mark, run, source, loaded)
-    clock.number += 10
+    clock.number = 10 * len(plan) + 10
     _play(attempt, mark, Run("succeeds", set(), 100, 0), source, loaded)
-    windows = told(attempt)
+    windows = [window for window in told(attempt) if window.outcome.value != "noop"]
     got = [value for window in windows for value in sorted(source) if _has(window, value)]
-    assert sorted(got) == sorted(source & loaded)
+    assert sorted(set(got)) == sorted(source & loaded)
+    assert len(got) == len(set(got)) or any(run.ends == "is reset" for run in plan)
     assert source <= loaded
 
 
@@ -347,17 +383,33 @@ def _body(run: Run, source: set[int], loaded: set[int]) -> Callable[[Window[Any]
     return body
 
 
+class DiedError(Exception):
+    """The process died."""
+
+
+def _dies_at_the_mark(when: str, operation: str) -> None:
+    if (when, operation) == ("after", f"set {MARK}"):
+        raise DiedError
+
+
 def _play(attempt: TaskAttempt, mark: Watermark[Any], run: Run, source: set[int], loaded: set[int]) -> TaskAttempt:
     body = _body(run, source, loaded)
+    if run.ends == "is reset":
+        mark.reset(attempt.context)
     if run.ends == "fails":
         break_down(attempt, mark, body)
-    elif run.ends in {"fails late", "is tried again"}:
+    elif run.ends in {"fails late", "is tried again"} or run.ends.startswith("dies"):
         window = mark.begin(attempt.context)
-        body(window)
-        mark.commit(attempt.context, window)
-    if run.ends.startswith("fails"):
+        attempt.world.observer = _dies_at_the_mark if run.ends.startswith("dies") else None
+        with suppress(DiedError):
+            body(window)
+            mark.commit(attempt.context, window)
+        attempt.world.observer = None
+    if run.ends.startswith("fails") or run.ends == "dies at the mark":
         attempt.mark("failed")
     else:
-        attempt = attempt.retry() if run.ends == "is tried again" else attempt
+        attempt = attempt.retry() if run.ends.endswith("is tried again") else attempt
         load(attempt, mark, body)
+    if run.ends == "is cleared":
+        load(attempt.clear(), mark, body)
     return attempt.next_run()

@@ -103,6 +103,11 @@ def test_a_window_of_0_1_is_taken_up_by_the_asset_whose_mark_it_began_at() -> No
         assert (first.start, first.end, first.is_retry) == (0, 10, True)
 
 
+def as_0_1_kept_it(record: dict[str, Any]) -> dict[str, Any]:
+    """It knew no owner."""
+    return {name: value for name, value in record.items() if name not in {"owner", "lag_seconds", "first", "untold"}}
+
+
 def test_the_mark_of_a_partition_is_taken_up_once_from_the_key_of_0_1() -> None:
     clock, old = Counter(10), "resume.watermark.watermark.%22eu%22"
     mark = numbers(clock, partition="eu")
@@ -112,7 +117,7 @@ def test_the_mark_of_a_partition_is_taken_up_once_from_the_key_of_0_1() -> None:
     store = attempt.asset_stores[NUMBERS]
     record: Any = store.get("resume.watermark.watermark~~eu")
     store.delete("resume.watermark.watermark~~eu")
-    store.set(old, {**record, "key": old, "at": "7"})
+    store.set(old, {**as_0_1_kept_it(record), "key": old, "at": "7"})
     clock.number = 20
     second = attempt.next_run()
     with mark.open(second.context) as window:
@@ -122,3 +127,47 @@ def test_the_mark_of_a_partition_is_taken_up_once_from_the_key_of_0_1() -> None:
     store.delete("resume.watermark.watermark~~eu")
     with pytest.raises(WatermarkLostError, match="stood at '20'"):
         mark.begin(second.next_run().context)
+
+
+NAMED_LIKE_A_PARTITION, OF_A_PARTITION = "resume.watermark.x.1", "resume.watermark.x~~~j1"
+"""The first is the key of the watermark `x.1`, and in version 0.1 it was that of the partition 1 of `x` as well."""
+
+
+def test_the_mark_of_a_watermark_that_is_named_like_a_partition_is_left_alone() -> None:
+    attempt = both()
+    with numbers(Counter(10), name="x.1").open(attempt.context):
+        pass
+    attempt.succeed()
+    store = attempt.asset_stores[NUMBERS]
+    before = store.get(NAMED_LIKE_A_PARTITION)
+    with numbers(Counter(20), name="x", partition=1).open(attempt.next_run().context) as window:
+        assert (window.start, window.end) == (0, 20)
+    assert attempt.next_run().asset_stores[NUMBERS].get(NAMED_LIKE_A_PARTITION) == before
+
+
+def test_what_a_person_typed_for_such_a_watermark_is_left_to_it() -> None:
+    attempt = both()
+    attempt.asset_stores[NUMBERS].set(NAMED_LIKE_A_PARTITION, 7)
+    with numbers(Counter(20), name="x", partition=1).open(attempt.context) as window:
+        assert (window.start, window.end) == (0, 20)
+    with numbers(Counter(20), name="x.1").open(attempt.context) as window:
+        assert (window.start, window.end) == (7, 20)
+
+
+def test_nor_do_the_events_of_such_a_watermark_say_that_the_mark_of_the_partition_was_lost() -> None:
+    attempt = both()
+    with numbers(Counter(10), name="x.1").open(attempt.context):
+        pass
+    attempt.succeed()
+    attempt.asset_stores[NUMBERS].delete(NAMED_LIKE_A_PARTITION)
+    with numbers(Counter(20), name="x", partition=1).open(attempt.next_run().context) as window:
+        assert (window.start, window.end) == (0, 20)
+
+
+def test_an_event_of_0_1_says_where_the_mark_of_a_partition_stood() -> None:
+    attempt = both()
+    line = {"name": "x", "partition": 1, "from": "0", "to": "8", "at": "8", "outcome": "advanced"}
+    attempt.context["outlet_events"][NUMBERS].extra["watermark"] = {"x.1": line}
+    attempt.succeed()
+    with pytest.raises(WatermarkLostError, match="stood at '8'"):
+        numbers(Counter(20), name="x", partition=1).begin(attempt.next_run().context)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_resume.errors import WatermarkError
 from airflow_resume.watermarks.commit import Outcome
 from airflow_resume.watermarks.cursor import Cursor, CursorType
-from airflow_resume.watermarks.journal import entries_of
+from airflow_resume.watermarks.journal import ALSO, entries_of
 
 if TYPE_CHECKING:
     from airflow.sdk import Asset
@@ -68,12 +68,24 @@ def windows_from_events(
             f"This run was not triggered by the asset {asset.name!r}, so there are no windows to process.",
             "Schedule the Dag on it, and trigger it by that.",
         ) from None
-    return [
-        _loaded(event, key, entry, cursor)
-        for event in events
-        for key, entry in entries_of(event).items()
-        if isinstance(entry, dict) and entry.get("to") is not None and (name is None or entry.get("name", key) == name)
-    ]
+    windows: list[LoadedWindow] = []
+    seen: set[str] = set()
+    for event in events:
+        for key, line in entries_of(event).items():
+            if not isinstance(line, dict) or (name is not None and line.get("name", key) != name):
+                continue
+            for told in [*(line.get(ALSO) or ()), line]:
+                if told.get("to") is None or told.get("id") in seen:
+                    continue  # of runs at once two may tell the same
+                if "id" in told:
+                    seen.add(told["id"])
+                windows.append(_loaded(event, key, {**_of_all(line), **told}, cursor))
+    return windows
+
+
+def _of_all(line: dict[str, Any]) -> dict[str, Any]:
+    """What is said once for all windows of a line."""
+    return {name: line[name] for name in ("name", "at", "definition", "type", "partition") if name in line}
 
 
 def _when(event: Any) -> float:
@@ -99,8 +111,8 @@ def _loaded(event: Any, key: str, entry: dict[str, Any], cursor: CursorType[Any]
         outcome=Outcome(entry.get("outcome", Outcome.ADVANCED.value)),
         partition=entry.get("partition"),
         origin=entry.get("origin", "mark"),
-        run_id=event.source_run_id or "",
-        map_index=-1 if event.source_map_index is None else event.source_map_index,
+        run_id=entry.get("run_id", event.source_run_id or ""),
+        map_index=entry.get("map_index", -1 if event.source_map_index is None else event.source_map_index),
     )
 
 

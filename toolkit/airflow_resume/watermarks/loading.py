@@ -10,7 +10,8 @@ from typing_extensions import TypeVar
 from airflow_resume.errors import FullPageError, NothingReadError, WatermarkError, WindowDeferredError
 from airflow_resume.watermarks.cursor import CursorType
 from airflow_resume.watermarks.cursor_type import refusal
-from airflow_resume.watermarks.record import Origin, WindowRecord
+from airflow_resume.watermarks.entry import Origin
+from airflow_resume.watermarks.record import MarkRecord, WindowRecord
 from airflow_resume.watermarks.scalars import plain
 from airflow_resume.watermarks.track import THE_ONE, Tally, kept_ties, warn_of_ties
 
@@ -25,6 +26,8 @@ class Loading(Generic[T]):
     """What a `Window` is told by those who load it."""
 
     record: WindowRecord | None
+    untold_in: MarkRecord | None = None
+    """Where nothing is new, the mark as it stands, if what earlier runs have loaded may not have been told."""
     _cursor: CursorType[T]
     _advance: Advance
     _end: T | None
@@ -49,7 +52,7 @@ class Loading(Generic[T]):
     def _begin_reading(self) -> None:
         self.tally = Tally()
         """What went through `track` and `observe`."""
-        self._told: T | None = None
+        self._advanced_to: T | None = None
         self._page_is_full = False
         self._failed_from: T | None = None
         self._sampled = self._has_read = self._has_tracked = self._must_track = False
@@ -74,7 +77,7 @@ class Loading(Generic[T]):
     def advance(self, value: object) -> None:
         """Everything before this value is loaded: the mark moves there, and not to what was observed.
 
-        Of several calls the last one counts, so a loop over pages may say it behind each. If it is lower than the one
+        Of several calls the last one counts, so a loop over pages may say it after each. If it is lower than the one
         before, the mark moves to the lower one, and the log has a warning: what lies between is read again.
 
         Raises:
@@ -86,7 +89,7 @@ class Loading(Generic[T]):
             remedy = "Where nothing was found, say window.advance(window.start), and the mark stays."
             raise refusal(value, remedy, what="advance()")
         told: Any = self._reader.parse(found, what="advance()")
-        before: Any = self._told
+        before: Any = self._advanced_to
         if is_ordered and before is not None and told < before:
             log.warning(
                 "window.advance() was called with %s, and then with the lower %s: the last one counts, and what lies"
@@ -95,13 +98,13 @@ class Loading(Generic[T]):
                 self._cursor.dump(before),
                 self._cursor.dump(told),
             )
-        self._told = told
+        self._advanced_to = told
 
     def fail_from(self, value: object) -> None:
-        """What lies at this value or behind it is not loaded: the mark moves no further than to it."""
+        """What lies at this value or after it is not loaded: the mark moves no further than to it."""
         if not self._cursor.is_ordered:
             raise WatermarkError(
-                f"A {self._cursor.type} has no order, so nothing lies behind it.",
+                f"A {self._cursor.type} has no order, so nothing lies after it.",
                 "Raise an error where something could not be loaded: the mark stays, and a retry begins there.",
             )
         failed = self._reader.parse(value, what="fail_from()")
@@ -128,7 +131,7 @@ class Loading(Generic[T]):
         """The value, or what holds the mark back before it."""
         reached: Any = value
         page_end = self.tally.top if self._page_is_full else None
-        for limit in (self._end, self._limit, self._told, self._failed_from, page_end):
+        for limit in (self._end, self._limit, self._advanced_to, self._failed_from, page_end):
             if limit is not None and limit < reached:
                 reached = limit
         return cast("T", reached)
@@ -141,7 +144,7 @@ class Loading(Generic[T]):
     def loaded_to(self) -> T | None:
         """Up to where rows were loaded; None: nothing was seen."""
         is_isolated = self.record is not None and self.record.origin != "mark" and not self.record.commits
-        is_whole = is_isolated and self._told is None and self._advance != "explicit"
+        is_whole = is_isolated and self._advanced_to is None and self._advance != "explicit"
         return self._limited(self._end) if is_whole and self._end is not None else self.reached()
 
     @property
@@ -154,8 +157,8 @@ class Loading(Generic[T]):
         return self._advance == "window" or self._settles
 
     def _aim(self) -> T | None:
-        if self._told is not None or self._advance == "explicit":
-            return self._told
+        if self._advanced_to is not None or self._advance == "explicit":
+            return self._advanced_to
         if self._moves_with_window:
             return self._end
         top: T | None = self.tally.top
@@ -166,7 +169,7 @@ class Loading(Generic[T]):
         return self._is_top(end) and THE_ONE in (self.tally.ties or ())
 
     def _is_top(self, reached: T | None) -> bool:
-        return self.tally.top == reached and reached not in (self._told, self._failed_from)
+        return self.tally.top == reached and reached not in (self._advanced_to, self._failed_from)
 
     def ties_at(self, reached: T | None) -> tuple[str, ...] | None:
         """Which rows at this value are loaded; None where they cannot be told apart, or some may have failed."""
@@ -184,14 +187,18 @@ class Loading(Generic[T]):
         """
         if self._sampled or self.empty:
             return
-        if self._open_reads and self._told is None:
+        if self._open_reads and self._advanced_to is None:
             raise NothingReadError(
                 "The rows of track(), or the slices of split(), were not iterated to their end, so it is not known"
                 " what was loaded.",
                 "Consume them all before returning; if the rest is to be left to another run, say so with"
                 " window.advance(value).",
             )
-        if self._page_is_full and self._told is None and (self.tally.top is None or not self.tally.top > self._at):
+        if (
+            self._page_is_full
+            and self._advanced_to is None
+            and (self.tally.top is None or not self.tally.top > self._at)
+        ):
             raise FullPageError(
                 "The last page that was read is full, and no row of it lies after the mark, so the mark could never"
                 " move on.",
@@ -204,12 +211,12 @@ class Loading(Generic[T]):
                 " not passed through window.track(rows, ...), which raises on them.",
                 "Iterate window.track(rows, ...), or leave nulls= out: the query then leaves such rows out.",
             )
-        if self._told is None and self._advance == "explicit":
+        if self._advanced_to is None and self._advance == "explicit":
             raise NothingReadError(
                 "advance='explicit', and the body did not say window.advance(value).",
                 "Where it has looked and found nothing, say window.advance(window.start), and the mark stays.",
             )
-        if self._told is None and self._advance == "observed" and not self._has_read and not self._settles:
+        if self._advanced_to is None and self._advance == "observed" and not self._has_read and not self._settles:
             raise NothingReadError(
                 "advance='observed', and the body neither iterated window.track(rows, ...) nor called"
                 " window.observe(value), so it is not known what was loaded.",
@@ -230,7 +237,7 @@ class Loading(Generic[T]):
         said = {
             "iterates track() or split()": self._open_reads > 0,
             "has seen rows in track() or observe()": self._advance == "observed" and self._has_read,
-            "has called advance()": self._told is not None,
+            "has called advance()": self._advanced_to is not None,
             "has read a full page": self._page_is_full,
             "has called fail_from()": self._failed_from is not None,
             "has called sampled()": self._sampled,

@@ -86,7 +86,7 @@ def watermark(
         nulls: rows without a value. By default `track` raises on one, and a query by `window.sql` leaves out what SQL
             leaves out. `"raise"`: the query lets them through, and the body must `track` its rows. `"skip"`: passed
             over. `"keep"`: loaded in every run.
-        future: rows behind the window's end, in `track`: `"exclude"` (default: a later run loads them), `"clamp"`
+        future: rows after the window's end, in `track`: `"exclude"` (default: a later run loads them), `"clamp"`
             (loaded now and later), `"fail"`.
         when_empty: nothing is new: `"run"` the body with an empty window, or `"skip"` the task.
         partition: which part of the asset this task instance loads, each with a mark of its own: JSON, or a function of
@@ -215,12 +215,8 @@ class Watermark(Generic[T]):
         Raises:
             WindowDeferredError: the body defers, and what it has told the window would be lost with its process.
         """
-        run = self._run(context, partition=partition)
-        window = run.begin()
-        self._skip_if_empty(window)
-        with dies_with_supervisor(), _deferral_noticed(window, is_expected=deferrable):
+        with self._opened(self._run(context, partition=partition), deferrable=deferrable) as window:
             yield window
-        run.commit(window)
 
     @contextmanager
     def reopen(self, context: AnyContext | None = None, *, partition: JsonValue = None) -> Iterator[Window[T]]:
@@ -254,12 +250,8 @@ class Watermark(Generic[T]):
         self, context: AnyContext | None = None, *, partition: JsonValue = None
     ) -> AsyncIterator[Window[T]]:
         """As `open`, for `async with`."""
-        run = self._run(context, partition=partition)
-        window = await off_the_loop(run.begin)
-        self._skip_if_empty(window)
-        with dies_with_supervisor(), _deferral_noticed(window, is_expected=False):
+        async with self._aopened(self._run(context, partition=partition)) as window:
             yield window
-        await off_the_loop(functools.partial(run.commit, window))
 
     def begin(self, context: AnyContext, *, partition: JsonValue = None) -> Window[T]:
         """The window of this run: the one an earlier attempt began, or a new one, saved as pending.
@@ -311,16 +303,30 @@ class Watermark(Generic[T]):
         return WindowRun(self._options, context, resolve_partition(wanted, context, arguments or {}))
 
     @contextmanager
+    def _opened(self, run: WindowRun[T], *, deferrable: bool) -> Iterator[Window[T]]:
+        window = run.begin()
+        self._skip_if_empty(window)
+        with dies_with_supervisor(), _deferral_noticed(window, is_expected=deferrable):
+            yield window
+        run.commit(window)
+
+    @asynccontextmanager
+    async def _aopened(self, run: WindowRun[T]) -> AsyncIterator[Window[T]]:
+        window = await off_the_loop(run.begin)
+        self._skip_if_empty(window)
+        with dies_with_supervisor(), _deferral_noticed(window, is_expected=False):
+            yield window
+        await off_the_loop(functools.partial(run.commit, window))
+
+    @contextmanager
     def _open_for(self, arguments: Mapping[str, Any]) -> Iterator[Window[T]]:
-        run = self._run(None, arguments=arguments)
-        with _deferral_refused(), self.open(run.context, partition=run.partition, deferrable=True) as window:
+        with _deferral_refused(), self._opened(self._run(None, arguments=arguments), deferrable=True) as window:
             yield window
 
     @asynccontextmanager
     async def _aopen_for(self, arguments: Mapping[str, Any]) -> AsyncIterator[Window[T]]:
-        run = self._run(None, arguments=arguments)
         with _deferral_refused():
-            async with self.aopen(run.context, partition=run.partition) as window:
+            async with self._aopened(self._run(None, arguments=arguments)) as window:
                 yield window
 
     def _skip_if_empty(self, window: Window[T]) -> None:

@@ -13,7 +13,9 @@ from airflow_resume.errors import CursorTypeError, UnreadableRecordError
 from airflow_resume.watermarks.commit import Mark
 from airflow_resume.watermarks.cursor import CursorType
 from airflow_resume.watermarks.cursor_type import refusal
-from airflow_resume.watermarks.record import MarkRecord, Move, Owner, Pending, Untold, Writer
+from airflow_resume.watermarks.entry import Outbox
+from airflow_resume.watermarks.outbox import outbox_of, with_outbox
+from airflow_resume.watermarks.record import MarkRecord, Move, Owner, Pending, Writer
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _OF_RECORDS = frozenset({"v", "key", "epoch"})
-"""Whichever of these an object has, it is or was a record."""
+"""An object that has all of these is a record."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,8 +35,13 @@ class MarkCodec(Generic[T]):
     history: int = 10
 
     def is_record(self, stored: JsonValue) -> bool:
-        """Whether it is meant to be a record, and not a value that a person typed; a token may be an object as well."""
-        return isinstance(stored, dict) and (self.cursor.is_ordered or not _OF_RECORDS.isdisjoint(stored))
+        """Whether it is meant to be a record, and not a value that a person typed; a token may be an object as well.
+
+        One that was damaged still names its key.
+        """
+        if not isinstance(stored, dict):
+            return False
+        return self.cursor.is_ordered or stored.get("key") == self.key or stored.keys() >= _OF_RECORDS
 
     def typed(self, value: JsonValue) -> T:
         """A bare value that a person put in place of the record.
@@ -109,7 +116,7 @@ class MarkCodec(Generic[T]):
         owner: Owner | None = None,
         shared: bool = False,
         first: JsonValue = None,
-        untold: Untold | None = None,
+        outbox: Outbox | None = None,
     ) -> MarkRecord:
         """The record when a decision has moved its mark.
 
@@ -120,13 +127,13 @@ class MarkCodec(Generic[T]):
             owner: of the mark from now on; None: as before.
             shared: by the owner with others.
             first: kept if none is kept yet.
-            untold: of the window that moved it.
+            outbox: what consumers may not know of yet; None: as before.
         """
         dump = self.cursor.dump
         at = dump(mark.at)
         has_moved, has_more_ties = at != record.at, mark.ties != record.ties
         history = (*record.history, Move(to=at, run_id=attempt.scope.run_id)) if has_moved else record.history
-        return record.model_copy(
+        moved = record.model_copy(
             update={
                 "at": at,
                 "rev": record.rev + 1,
@@ -139,9 +146,9 @@ class MarkCodec(Generic[T]):
                 "shared": _true_or_none(shared) if owner is not None else record.shared,
                 "first": first if record.first is None else record.first,
                 "lag_seconds": seconds_behind(mark.at),
-                "untold": untold if has_moved or has_more_ties else record.untold,
             }
         )
+        return with_outbox(moved, outbox_of(record) if outbox is None else outbox)
 
     def newest(self, history: tuple[Move, ...]) -> tuple[Move, ...]:
         """As many moves as are kept."""

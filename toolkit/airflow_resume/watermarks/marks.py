@@ -12,7 +12,7 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
-from airflow_resume.attempt import Attempt
+from airflow_resume.attempt import Attempt, Scope
 from airflow_resume.errors import (
     DanglingReferenceError,
     WatermarkChangedError,
@@ -22,11 +22,13 @@ from airflow_resume.errors import (
 from airflow_resume.record import Slot
 from airflow_resume.store import StateStore
 from airflow_resume.watermarks.commit import Loaded, Outcome, decide_commit
+from airflow_resume.watermarks.entry import Entry, Origin, Outbox, ToldWindow
 from airflow_resume.watermarks.journal import Journal
 from airflow_resume.watermarks.mark_codec import MarkCodec
 from airflow_resume.watermarks.options import Options
+from airflow_resume.watermarks.outbox import outbox_of, taken_over, told_by, with_outbox, with_window
 from airflow_resume.watermarks.ownership import Mover, Ownership
-from airflow_resume.watermarks.record import MarkRecord, Move, Untold, Writer
+from airflow_resume.watermarks.record import MarkRecord, Move, WindowRecord, WindowState, Writer
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -36,6 +38,8 @@ T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 MAX_MERGES = 3
+AT_WORK = {"running", "deferred", "restarting"}
+"""States of a task instance that will write its event itself, or fail and be noticed by a later run."""
 
 
 class Marks(Generic[T]):
@@ -47,6 +51,7 @@ class Marks(Generic[T]):
         attempt: that reads and moves it. mover: its task.
         journal: what earlier runs told of the mark.
         before_write: is called before a mark is made; it raises when this attempt was replaced.
+        state_of: asks Airflow for the state of a task instance.
     """
 
     def __init__(
@@ -58,11 +63,12 @@ class Marks(Generic[T]):
         mover: Mover,
         journal: Journal,
         before_write: Callable[[], None],
+        state_of: Callable[[Scope], str | None],
     ) -> None:
         self.store, self.key = store, journal.keys.mark
         self._options, self._cursor = options, options.cursor
         self._attempt, self._mover = attempt, mover
-        self._journal, self._before_write = journal, before_write
+        self._journal, self._before_write, self._state_of = journal, before_write, state_of
         self._slot = Slot(store, self.key, MarkRecord)
         self._codec = MarkCodec(key=self.key, cursor=options.cursor, history=options.history)
         self._answer: JsonValue = None
@@ -112,6 +118,15 @@ class Marks(Generic[T]):
         record = self._record()
         return record is not None and record.epoch == epoch
 
+    def is_beyond(self, begun: WindowRecord) -> bool:
+        """Whether the window of an earlier attempt could never be committed: another run has moved its token since."""
+        if self._cursor.is_ordered or begun.state is WindowState.COMMITTED or begun.origin != "mark":
+            return False
+        record = self._record()
+        if record is None or record.epoch != begun.epoch or record.rev == begun.base_rev or record.at == begun.start:
+            return False
+        return all(move.run_id != self._attempt.scope.run_id for move in record.history)
+
     def is_pending(self, epoch: str) -> bool:
         """Whether the mark is of this epoch, and nothing was loaded from it yet."""
         record = self._record()
@@ -134,33 +149,41 @@ class Marks(Generic[T]):
         """Set the mark anew, to a value or to the initial one.
 
         A record that says so stays in place until something was loaded from there.
+
+        Raises:
+            WatermarkError: others kept writing it.
         """
-        before = self._record()
-        at = self.first(before) if to is None else to
-        made = self._codec.made(at, pending="reset", by=Writer.of(self._attempt), first=self._answer)
-        if before is not None:
-            history = self._codec.newest((*before.history, self._move_to(at)))
-            first = self._answer if before.first is None else before.first
-            kept = {"owner": before.owner, "shared": before.shared, "first": first, "untold": before.untold}
-            made = made.model_copy(update={"history": history, **kept})
-        return self._slot.write(made)
+        for _ in range(MAX_MERGES):
+            before = self._record()
+            at = self.first(before) if to is None else to
+            made = self._codec.made(at, pending="reset", by=Writer.of(self._attempt), first=self._answer)
+            if before is not None:
+                history = self._codec.newest((*before.history, self._move_to(at)))
+                first = self._answer if before.first is None else before.first
+                kept = {"owner": before.owner, "shared": before.shared, "first": first, "history": history}
+                made = with_outbox(made.model_copy(update=kept), outbox_of(before))
+            made = self._slot.write(made)
+            if self.is_of(made.epoch):
+                return made
+        raise WatermarkError(f"Other runs kept writing {self.key!r}.", "A retry sets it again.")
 
     def move(
-        self, loaded: Loaded, *, mover: Mover, told_from: JsonValue, told_after: bool, tells_for_others: bool
+        self, loaded: Loaded, *, mover: Mover, tells: ToldWindow | None, origin: Origin, is_slice: bool = False
     ) -> tuple[Outcome, MarkRecord | None]:
         """What a finished window does to the mark, and the mark as it stands then.
 
         Args:
             loaded: what was loaded.
             mover: the task that has loaded it.
-            told_from: where the line about it in the asset event begins.
-            told_after: that value itself is no part of it.
-            tells_for_others: it tells of what an earlier run loaded, too.
+            tells: what consumers learn of it; None: nothing.
+            origin: where its bounds come from.
+            is_slice: this is not the last of the window, so no event is written yet.
 
         Raises:
             WatermarkOwnedError: another task moves the mark.
             WatermarkError: others kept writing it.
         """
+        scope = self._attempt.scope
         for _ in range(MAX_MERGES):
             record = self._record()
             # One that was made anew may be of another cursor.
@@ -171,13 +194,22 @@ class Marks(Generic[T]):
                 ordered=self._cursor.is_ordered,
                 on_gap=self._options.on_gap,
             )
-            if record is None or (mark is None and (outcome is not Outcome.NOOP or not tells_for_others)):
+            if record is None or (mark is None and is_slice):
                 return outcome, record
-            self.check_owner(record, mover)
-            untold = Untold.by(self._attempt.scope, start=told_from, after=told_after)
-            if mark is None:  # this run's event tells of what another's did not
-                written = record.model_copy(update={"rev": record.rev + 1, "untold": untold})
+            before = outbox_of(record)
+            if mark is None and outcome is not Outcome.NOOP:
+                return outcome, with_outbox(record, self._taken_over(told_by(before, scope)))
+            outbox = before if is_slice else self._taken_over(before)
+            if mark is None:
+                if not self._has_more(outbox, before):
+                    return outcome, with_outbox(record, outbox)
+                self.check_owner(record, mover)
+                written = with_outbox(record.model_copy(update={"rev": record.rev + 1}), outbox)
             else:
+                self.check_owner(record, mover)
+                if tells is not None and (outcome is not Outcome.NOOP or tells.ends_upto):
+                    told_as = Outcome.ADVANCED if outcome is Outcome.NOOP else outcome  # the row at the mark is new
+                    outbox = with_window(outbox, tells, scope=scope, outcome=told_as.value, origin=origin)
                 written = self._codec.moved(
                     record,
                     mark,
@@ -185,12 +217,54 @@ class Marks(Generic[T]):
                     owner=mover.owner,
                     shared=mover.shared,
                     first=self._answer,
-                    untold=untold,
+                    outbox=outbox,
                 )
             written = self._slot.write(written)
             if self._record() == written:
                 return outcome, written
         raise WatermarkError(f"Other runs kept writing {self.key!r}.", "A retry loads the window again.")
+
+    def take_over(self, seen: MarkRecord | None) -> MarkRecord | None:
+        """See that what no event tells is told by that of this run, which has nothing new; the mark then.
+
+        Args:
+            seen: the mark when this run began: nearly always an event tells all that is in it.
+
+        Raises:
+            WatermarkError: others kept writing it.
+        """
+        kept = None if seen is None else self._taken_over(outbox_of(seen))
+        if seen is not None and kept is not None and not told_by(kept, self._attempt.scope):
+            return with_outbox(seen, kept)
+        for _ in range(MAX_MERGES):
+            record = self._record()
+            if record is None:
+                return None
+            before = outbox_of(record)
+            outbox = self._taken_over(before)
+            if not self._has_more(outbox, before):
+                return with_outbox(record, outbox)
+            self._before_write()
+            written = self._slot.write(with_outbox(record.model_copy(update={"rev": record.rev + 1}), outbox))
+            if self._record() == written:
+                return written
+        raise WatermarkError(f"Other runs kept writing {self.key!r}.", "A retry looks again.")
+
+    def _has_more(self, outbox: Outbox, before: Outbox) -> bool:
+        """Whether this run is to tell what it was not to tell before."""
+        return any(each not in before for each in told_by(outbox, self._attempt.scope))
+
+    def _taken_over(self, outbox: Outbox) -> Outbox:
+        """What no event tells, as this run's to tell."""
+        if not outbox:
+            return ()
+        found, state_of = self._journal.told(outbox), self._state_of
+        return taken_over(
+            outbox,
+            self._attempt.scope,
+            is_told=lambda each: found.has(each, state_of),
+            is_at_work=lambda other: state_of(other) in AT_WORK,
+        )
 
     # --- making -----------------------------------------------------------------------------------------------
 
@@ -264,30 +338,33 @@ class Marks(Generic[T]):
             "owner": record.owner,
             "shared": record.shared,
             "first": None if first is None else self._cursor.dump(first),
-            "untold": None if record.untold is None else self._migrated_untold(record.untold, migrate),
         }
-        return self._codec.made(at, pending=None, history=record.history).model_copy(update=kept)
+        made = self._codec.made(at, pending=None, history=record.history).model_copy(update=kept)
+        return with_outbox(made, tuple(self._migrated_entry(each, migrate) for each in outbox_of(record)))
 
-    def _migrated_untold(self, untold: Untold, migrate: Callable[[Any], object]) -> Untold:
-        start = self._cursor.parse(migrate(untold.start), what="migrate(untold)")
-        return untold.model_copy(update={"start": self._cursor.dump(start)})
+    def _migrated_entry(self, entry: Entry, migrate: Callable[[Any], object]) -> Entry:
+        kept = {name: getattr(entry, name) for name in ("start", "end", "new_from")}
+        values = {
+            name: self._cursor.dump(self._cursor.parse(migrate(value), what=f"migrate({name})"))
+            for name, value in kept.items()
+            if value is not None
+        }
+        return entry.model_copy(update=values)
 
     def _take_up_0_1(self) -> bool:
         """Copy a mark from the key that version 0.1 gave it; whether there was one.
 
-        It stays where it was, for a downgrade, and says that it was taken up: it counts only once.
+        It stays where it was, for a downgrade, and says that it was taken up: it counts only once. Under that key the
+        mark of another watermark may stand: that of `x.1`, for the partition 1 of `x`. Version 0.1 knew no owners, so a
+        record that has one is such a mark; and of a value that a person typed nobody knows whose it is meant to be.
         """
         old = self._journal.keys.old
         stored = None if old is None or old.mark == self.key else self.store.get(old.mark)
-        if old is None or stored is None:
+        if old is None or not self._codec.is_record(stored):
             return False
-        if not self._codec.is_record(stored):  # a person typed it
-            self.store.set(self.key, stored)
-            self.store.delete(old.mark)
-            return True
         before = Slot(self.store, old.mark, MarkRecord)
         record = before.decode(stored)
-        if record.taken_up:
+        if record.taken_up or record.owner is not None:
             return False
         self._slot.write(record.model_copy(update={"key": self.key}))
         before.write(record.model_copy(update={"taken_up": True}))

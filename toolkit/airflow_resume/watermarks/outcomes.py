@@ -12,7 +12,7 @@ from airflow_resume.watermarks.staged import StageToken
 EXPECTED = {Outcome.ADVANCED, Outcome.NOOP, Outcome.UNCOMMITTED, Outcome.EMPTY}
 """Nobody need be warned of these."""
 EXPLAINED: Mapping[Outcome, str] = {
-    Outcome.ADVANCED: "advanced, the mark stands behind it",
+    Outcome.ADVANCED: "advanced, the mark stands after it",
     Outcome.NOOP: "noop, the mark has no further to move",
     Outcome.GAP: "gap, something before it is not loaded, so the mark stays and the window is remembered",
     Outcome.JUMPED: "jumped, something before it is not loaded, and the mark moved over that",
@@ -24,25 +24,26 @@ EXPLAINED: Mapping[Outcome, str] = {
 }
 
 
-def failure_of(
-    outcome: Outcome, token: StageToken, mark: MarkRecord | None, *, begins_anew: bool
-) -> WatermarkError | None:
+def failure_of(outcome: Outcome, token: StageToken, mark: MarkRecord | None, *, is_own: bool) -> WatermarkError | None:
     """The error of an outcome that fails the task; None of another one.
 
     Args:
         outcome: of the window.
         token: the window.
         mark: as it stands.
-        begins_anew: a retry may begin another window, at the mark.
+        is_own: this task has loaded the window, so a retry may begin another one, at the mark.
     """
     if outcome is Outcome.CONFLICT:
         return WatermarkConflictError(
-            f"Another run has moved {token.key!r} since this window began.", "A retry begins at the new token."
+            f"Another run has moved {token.key!r} since this window began.",
+            "A retry begins at the new token."
+            if is_own
+            else "Clear the task that has loaded it, with this one: it begins at the new token.",
         )
     if outcome is not Outcome.REFUSED:
         return None
     stands = mark and mark.at
-    if begins_anew:
+    if is_own and token.origin == "mark":
         return WatermarkConflictError(
             f"This window began at {token.start!r}, where the mark {token.key!r} stood, and it stands at {stands!r}"
             " now: another run has written over it.",

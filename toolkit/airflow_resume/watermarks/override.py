@@ -12,9 +12,9 @@ from airflow_resume.attempt import AnyContext
 from airflow_resume.errors import BackfillError, CursorTypeError, OverrideError
 from airflow_resume.watermarks.begin import Bounds
 from airflow_resume.watermarks.days import lacks_zone
+from airflow_resume.watermarks.entry import Origin
 from airflow_resume.watermarks.moments import moment_with_offset
 from airflow_resume.watermarks.options import Options
-from airflow_resume.watermarks.record import Origin
 from airflow_resume.watermarks.schedule import end_of_partition, partition_of, written, zone_of_schedule
 from airflow_resume.watermarks.zones import shown
 

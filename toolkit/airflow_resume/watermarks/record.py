@@ -10,12 +10,12 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from airflow_resume.attempt import Claim, Scope
 from airflow_resume.record import Record
+from airflow_resume.watermarks.entry import Entry, Origin, merged
 
 if TYPE_CHECKING:
     from airflow_resume.attempt import Attempt
 
 Pending = Literal["initial", "rewind", "reset"]
-Origin = Literal["mark", "conf", "backfill"]
 
 
 class Writer(BaseModel):
@@ -65,11 +65,11 @@ def owner_of(dag_id: str, task_id: str) -> Owner | None:
 
 
 class Untold(BaseModel):
-    """Windows which an asset event may not tell of: an event is written when the task succeeds, after the mark moved.
+    """What records kept before there was an `outbox`: windows that the event of a task instance may not tell.
 
     Args:
         start: where they begin; they end where the mark stands. `after`: without this value itself.
-        dag_id, run_id, task_id, map_index: of the task instance that writes the event.
+        dag_id, run_id, task_id, map_index: of the task instance.
     """
 
     model_config = ConfigDict(defer_build=True, frozen=True, extra="allow", populate_by_name=True)
@@ -80,18 +80,6 @@ class Untold(BaseModel):
     run_id: str
     task_id: str
     map_index: int = -1
-
-    @classmethod
-    def by(cls, scope: Scope, *, start: JsonValue, after: bool) -> Untold:
-        """Of this task instance."""
-        return cls(
-            start=start,
-            after=True if after else None,
-            dag_id=scope.dag_id,
-            run_id=scope.run_id,
-            task_id=scope.task_id,
-            map_index=scope.map_index,
-        )
 
     @property
     def scope(self) -> Scope:
@@ -109,28 +97,6 @@ class Move(BaseModel):
     for_person: Literal[True] | None = None
 
 
-class ToldWindow(BaseModel):
-    """A window that was loaded, as consumers learn of it.
-
-    Args:
-        start, end: as the cursor keeps them.
-        bounds: which of the two are part of it, as for ranges in SQL: `[)`, `(]`, `[]` or `()`.
-        new_from: what lies before it was loaded earlier too, and read again for a lookback.
-    """
-
-    model_config = ConfigDict(defer_build=True, frozen=True, extra="ignore", populate_by_name=True)
-
-    start: JsonValue = Field(validation_alias="from", serialization_alias="from")
-    end: JsonValue = Field(validation_alias="to", serialization_alias="to")
-    bounds: str = "[)"
-    new_from: JsonValue = None
-
-    @property
-    def begins_after(self) -> bool:
-        """Whether the start itself is no part of it."""
-        return self.bounds.startswith("(")
-
-
 class MarkRecord(Record):
     """How far an asset is loaded, under `resume.watermark.<name>` in the asset's store.
 
@@ -146,7 +112,7 @@ class MarkRecord(Record):
         owner: the task that moves it; None: none has done so since it was set. `shared`: others may do so too.
         first: what the function `initial` answered when the mark was made.
         lag_seconds: how far the mark stood behind the time at which this was written; None where it is no time.
-        untold: what an asset event may be missing for.
+        outbox: what was loaded and events may not tell yet, see `outbox`. `untold`: the same, by what came before.
         taken_up: this is one of version 0.1, and the mark stands under another key now.
     """
 
@@ -164,6 +130,7 @@ class MarkRecord(Record):
     shared: Literal[True] | None = None
     first: JsonValue = None
     lag_seconds: float | None = None
+    outbox: tuple[Entry, ...] = ()
     untold: Untold | None = None
     taken_up: Literal[True] | None = None
 
@@ -171,12 +138,18 @@ class MarkRecord(Record):
         """Without what it can do without, and never without the mark.
 
         First the oldest move; then windows beyond a gap, from the far end, and the ties: their rows are read again.
+        Then the first value, for which its function is asked again, and what consumers were not told of.
         """
         if self.history:
             return self.model_copy(update={"history": self.history[1:]})
         if self.islands:
             return self.model_copy(update={"islands": self.islands[:-1]})
-        return self.model_copy(update={"ties": None}) if self.ties else None
+        name = next((name for name in ("ties", "first") if getattr(self, name)), None)
+        if name is not None:
+            return self.model_copy(update={name: None})
+        fewer = merged(self.outbox)
+        fewer = fewer if len(fewer) < len(self.outbox) else self.outbox[1:]
+        return self.model_copy(update={"outbox": fewer}) if self.outbox else None
 
 
 class WindowState(str, Enum):
@@ -202,10 +175,7 @@ class WindowRecord(Record):
         ties: of the mark, so that a retry passes over the same rows.
         settles: nothing before the end changes any more.
         done: slices before it are loaded and committed (`window.split`).
-        told_from: where the line in the asset event begins; None: at `start`. `told_after`: without this value itself.
-        new_from: from where on nothing was told of before; None: from where the mark stood.
-        reached: how far this run has moved the mark, in slices or in an earlier attempt, and with what `outcome`.
-            `reached_whole`: the row there is loaded, too, and the only one.
+        reached: how far this run has moved the mark, in slices or in an earlier attempt.
     """
 
     start: JsonValue = Field(default=None, validation_alias="from", serialization_alias="from")
@@ -221,19 +191,11 @@ class WindowRecord(Record):
     ties: tuple[str, ...] | None = None
     settles: bool = False
     done: JsonValue = None
-    told_from: JsonValue = None
-    told_after: Literal[True] | None = None
-    new_from: JsonValue = None
     reached: JsonValue = None
-    reached_whole: Literal[True] | None = None
-    outcome: str | None = None
     state: WindowState = WindowState.PENDING
     claim: Claim
 
     def with_less_history(self) -> WindowRecord | None:
-        """Without the ties, whose rows are then read again; then without what consumers learn more exactly by."""
-        if self.ties:
-            return self.model_copy(update={"ties": None})
-        more = ("told_from", "told_after", "new_from", "reached", "reached_whole", "outcome")
-        has_more = any(getattr(self, name) is not None for name in more)
-        return self.model_copy(update=dict.fromkeys(more)) if has_more else None
+        """Without the ties, whose rows are then read again; then without what is done, which is loaded again."""
+        name = next((name for name in ("ties", "reached", "done") if getattr(self, name)), None)
+        return None if name is None else self.model_copy(update={name: None})

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from airflow_resume import metrics
-from airflow_resume.attempt import AnyContext, current_attempt, state_in_airflow, utc_now
+from airflow_resume.attempt import AnyContext, Scope, current_attempt, state_in_airflow, utc_now
 from airflow_resume.errors import (
     PartitionNeededError,
     WatermarkAheadError,
@@ -19,16 +19,18 @@ from airflow_resume.store import ask, asset_store, task_store
 from airflow_resume.watermarks.begin import Bounds, decide_bounds
 from airflow_resume.watermarks.checks import remarks_on, remarks_on_zone
 from airflow_resume.watermarks.commit import Loaded, Outcome
+from airflow_resume.watermarks.entry import Outbox
 from airflow_resume.watermarks.journal import Journal
 from airflow_resume.watermarks.keys import Keys
 from airflow_resume.watermarks.marks import Marks
 from airflow_resume.watermarks.options import Options
+from airflow_resume.watermarks.outbox import entry_of, outbox_of, own_of, told_by
 from airflow_resume.watermarks.outcomes import EXPECTED, EXPLAINED, failure_of
 from airflow_resume.watermarks.override import override_of
 from airflow_resume.watermarks.ownership import Mover
-from airflow_resume.watermarks.record import MarkRecord, Pending, Untold, WindowRecord, WindowState, owner_of
-from airflow_resume.watermarks.staged import StageToken, as_told, moved_on, token_of
-from airflow_resume.watermarks.told import told_beside, untold_before
+from airflow_resume.watermarks.record import MarkRecord, Pending, WindowRecord, WindowState, owner_of
+from airflow_resume.watermarks.staged import StageToken, moved_on, token_of
+from airflow_resume.watermarks.told import line_of
 from airflow_resume.watermarks.window import Window
 
 if TYPE_CHECKING:
@@ -64,7 +66,14 @@ class WindowRun(Generic[T]):
                 "Say which part each one loads, such as watermark(..., partition=lambda table: table).",
             )
         self._slot = Slot(task_store(context), self._keys.window, WindowRecord)
-        self._journal = Journal(context=context, asset=options.asset, keys=self._keys, store=self._slot.store)
+        self._journal = Journal(
+            context=context,
+            asset=options.asset,
+            keys=self._keys,
+            store=self._slot.store,
+            name=options.name,
+            partition=partition,
+        )
 
     # --- the beginning ----------------------------------------------------------------------------------------
 
@@ -79,8 +88,10 @@ class WindowRun(Generic[T]):
         for remark in [*of_task, *remarks_on_zone(task, self._options)]:
             log.warning("%s.", remark)
         begun = self._slot.read() or self._begun_in_0_1()
-        is_new = begun is None or begun.state is WindowState.CLAIMED
-        window = self._again(begun) if begun and not is_new else self._nothing() if again else self._new()
+        if begun is not None and (begun.state is WindowState.CLAIMED or (not again and self._marks.is_beyond(begun))):
+            begun = None
+        begins = self._nothing if again else self._new
+        window = begins() if begun is None else self._again(begun)
         is_of_this_try = begun is not None and begun.claim.try_number == self._attempt.try_number
         if window.is_replay and is_of_this_try and not again:
             log.warning("A run loads one window, and this attempt gets its own again. Let window.split() go on.")
@@ -127,13 +138,11 @@ class WindowRun(Generic[T]):
             self._marks.check_owner(mark)
         at = self._parsed(mark.at)
         ceiling = self._options.ceiling()
-        untold = untold_before(mark, has_told=self._has_told) if moves else None
         if override is not None:
             bounds, origin = override.bounds, override.origin
             log.warning("This run loads %s to %s, as its %s says", bounds.start, bounds.end, origin)
             limit = None if ceiling is None else self._cursor.dump(ceiling)
-            told = told_beside(untold, mark, bounds.start, self._cursor)
-            record = self._record(bounds, mark, origin=origin, commits=moves, limit=limit, **told)
+            record = self._record(bounds, mark, origin=origin, commits=moves, limit=limit)
             return self._window(bounds, at=at, record=record)
         lookback, span = self._options.lookback, self._options.max_span
         first = None if mark.pending is not None or lookback is None else self._marks.first(mark)
@@ -142,15 +151,14 @@ class WindowRun(Generic[T]):
         )
         if bounds.is_empty:
             self._check_not_ahead(mark, at, ceiling)
-            return self._window(bounds, at=at, record=None, reset=mark.pending)
+            return self._empty(mark)
         # A window that was cut short ends where nothing changes any more: it may be empty, and the mark moves on.
         settles = span is not None and bounds.end == self._cursor.step(at, span)
-        told = told_beside(untold, mark, bounds.start, self._cursor)
-        record = self._record(bounds, mark, reset=mark.pending, ties=mark.ties, settles=settles, **told)
+        record = self._record(bounds, mark, reset=mark.pending, ties=mark.ties, settles=settles)
         return self._window(bounds, at=at, record=record, reset=mark.pending)
 
     def _check_not_ahead(self, mark: MarkRecord, at: T, ceiling: T | None) -> None:
-        """A mark that stands behind this moment keeps every run from loading anything, until then.
+        """A mark that lies after this moment keeps every run from loading anything, until then.
 
         Raises:
             WatermarkAheadError: a person has set it there.
@@ -168,9 +176,13 @@ class WindowRun(Generic[T]):
 
     def _nothing(self) -> Window[T]:
         """The empty window of a run that deferred although nothing was new; what is new by now, nobody has loaded."""
-        mark = self._marks.find(moves=False)
+        return self._empty(self._marks.find(moves=False))
+
+    def _empty(self, mark: MarkRecord) -> Window[T]:
         at = self._parsed(mark.at)
-        return self._window(Bounds(start=at, end=at), at=at, record=None, reset=mark.pending)
+        window = self._window(Bounds(start=at, end=at), at=at, record=None, reset=mark.pending)
+        window.untold_in = mark if mark.outbox or mark.untold else None
+        return window
 
     def _record(self, bounds: Bounds[T], mark: MarkRecord, **fields: Any) -> WindowRecord:
         start = self._cursor.dump(bounds.start)
@@ -232,7 +244,7 @@ class WindowRun(Generic[T]):
     def commit(self, window: Window[T]) -> Outcome:
         """Move the mark over the window, if nothing speaks against it."""
         if window.record is None:
-            return Outcome.EMPTY
+            return Outcome.EMPTY if window.untold_in is None else self._tell_for_others(window.untold_in)
         window.check_read()
         reached = window.reached()
         token = self._token(window, reached)
@@ -246,25 +258,24 @@ class WindowRun(Generic[T]):
         """Move the mark over a window that an earlier task of the run loaded."""
         token = StageToken.read(staged, keys=self._keys, scope=self._attempt.scope)
         if token.is_of_nothing:
-            return Outcome.EMPTY
-        record = WindowRecord(
-            key=self._slot.key,
-            start=token.start,
-            end=token.end,
-            type=self._cursor.type,
-            base_rev=token.base_rev,
-            epoch=token.epoch,
-            origin=token.origin,
-            commits=token.commits,
-            told_from=None if token.tells is None else token.tells.start,
-            claim=self._attempt.claim(utc_now()),
-        )
+            return self._tell_for_others()
+        claim = self._attempt.claim(utc_now())
+        record = token.window(self._slot.read(), key=self._slot.key, type=self._cursor.type, claim=claim)
         outcome, mark = self._commit(record, token)
         self._raise_if_failed(token, outcome, mark, is_own=False)
         self._close(record, token, outcome, mark)
         return outcome
 
-    def _commit(self, record: WindowRecord, token: StageToken) -> tuple[Outcome, MarkRecord | None]:
+    def _tell_for_others(self, seen: MarkRecord | None = None) -> Outcome:
+        """Nothing is new; what earlier runs have loaded and no event tells, that of this run does."""
+        mark = self._marks.take_over(seen)
+        if mark is not None and told_by(mark.outbox, self._attempt.scope):
+            self._tell(mark, told_by(outbox_of(mark), self._attempt.scope), Outcome.EMPTY)
+        return Outcome.EMPTY
+
+    def _commit(
+        self, record: WindowRecord, token: StageToken, *, is_slice: bool = False
+    ) -> tuple[Outcome, MarkRecord | None]:
         # Refused when this attempt was replaced, and then the mark must not be touched.
         self._slot.write(record)
         if not token.commits:
@@ -276,16 +287,12 @@ class WindowRun(Generic[T]):
             base_rev=token.base_rev,
             ties=token.ties,
         )
-        # Before the mark, a lookback reads again what was told of.
-        told_from = next(
-            value for value in (record.told_from, record.new_from, record.at, token.start) if value is not None
-        )
         outcome, mark = self._marks.move(
             loaded,
             mover=self._mover(token.task_id),  # not named in a token of version 0.1
-            told_from=told_from,
-            told_after=token.tells is not None and token.tells.begins_after and told_from == token.tells.start,
-            tells_for_others=record.told_from is not None,
+            tells=token.tells,
+            origin=token.origin,
+            is_slice=is_slice,
         )
         if outcome is Outcome.CONFLICT and record.state is WindowState.COMMITTED:
             outcome = Outcome.NOOP  # a cleared run loads what it loaded before, and others have moved the token since
@@ -293,38 +300,33 @@ class WindowRun(Generic[T]):
 
     def _close(self, record: WindowRecord, token: StageToken, outcome: Outcome, mark: MarkRecord | None) -> None:
         """Write down what became of the window, for the next attempt, for consumers, and for a person."""
-        told = as_told(token, record, outcome, mark, scope=self._attempt.scope, has_line_of=self._journal.has_line_of)
         self._slot.write(moved_on(record, token, outcome, state=WindowState.COMMITTED, done=None))
         level = logging.INFO if outcome in EXPECTED else logging.WARNING
         log.log(level, "Window %s of %r: %s", token.bounds, self._mark_key, EXPLAINED[outcome])
-        if outcome is not Outcome.FENCED:
-            self._tell(told, outcome, mark)
+        scope = self._attempt.scope
+        outbox = () if mark is None else told_by(outbox_of(mark), scope)
+        if token.tells is not None and own_of(outbox, token.tells, scope) is None:  # so nothing remembers it
+            outbox = (*outbox, entry_of(token.tells, scope=scope, outcome=outcome.value, origin=token.origin))
+        self._tell(mark, outbox, outcome)
 
     def _raise_if_failed(self, token: StageToken, outcome: Outcome, mark: MarkRecord | None, *, is_own: bool) -> None:
         """Fail where the outcome does; a window that this task has loaded from the mark on, a retry begins anew."""
-        error = failure_of(outcome, token, mark, begins_anew=is_own and token.origin == "mark")
+        error = failure_of(outcome, token, mark, is_own=is_own)
         if isinstance(error, WatermarkConflictError):
             self._slot.delete()
         if error is not None:
             raise error
 
-    def _tell(self, token: StageToken, outcome: Outcome, mark: MarkRecord | None) -> None:
-        """Write the line in the asset event, and the note."""
-        told = {} if token.tells is None else token.tells.model_dump(mode="json", by_alias=True, exclude_none=True)
-        line: dict[str, JsonValue] = {
-            "name": self._options.name,
-            "asset": self._options.asset.name,
-            **told,
-            "at": None if mark is None else mark.at,
-            "outcome": token.told_as or outcome.value,
-            "definition": dict(self._cursor.definition()),
-        }
-        if self.partition is not None:
-            line["partition"] = self.partition
-        if token.origin != "mark":
-            line["origin"] = token.origin
-        if mark is not None and mark.first is not None:
-            line["first"] = mark.first
+    def _tell(self, mark: MarkRecord | None, outbox: Outbox, outcome: Outcome) -> None:
+        """Write the line in the asset event, and the note.
+
+        Args:
+            mark: as it stands; None: that is not known.
+            outbox: the windows to tell, that of this run last.
+            outcome: of the window of this run.
+        """
+        options, scope = self._options, self._attempt.scope
+        line = line_of(outbox, mark, options, scope=scope, outcome=outcome, partition=self.partition)
         self._journal.write(line)
         if mark is not None:
             self._journal.note(mark.at, utc_now(), first=mark.first)
@@ -341,7 +343,7 @@ class WindowRun(Generic[T]):
         if record is None:
             return
         token = self._token(window, reached)
-        outcome, mark = self._commit(record, token)
+        outcome, mark = self._commit(record, token, is_slice=True)
         self._raise_if_failed(token, outcome, mark, is_own=True)
         log.info("Slice up to %s of %r: %s", self._cursor.dump(stop), self._mark_key, EXPLAINED[outcome])
         window.record = self._slot.write(moved_on(record, token, outcome, done=self._cursor.dump(stop)))
@@ -368,6 +370,7 @@ class WindowRun(Generic[T]):
             mover=self._mover(self._attempt.scope.task_id),
             journal=self._journal,
             before_write=self._claim,
+            state_of=self._state_of,
         )
 
     def _mover(self, task_id: str) -> Mover:
@@ -379,12 +382,9 @@ class WindowRun(Generic[T]):
             task_ids=task_ids,
         )
 
-    def _has_told(self, untold: Untold) -> bool:
-        """Whether the event of a task instance is there: it is written when the task succeeds."""
-        state = ask(self._slot.store, lambda: state_in_airflow(self.context.get("ti"), untold.scope))
-        if state == "success" or not self._journal.has_events:
-            return True
-        return self._journal.has_line_of(untold.run_id, untold.map_index)
+    def _state_of(self, scope: Scope) -> str | None:
+        """The state of a task instance, such as `"success"`; None when it cannot be asked."""
+        return ask(self._slot.store, lambda: state_in_airflow(self.context.get("ti"), scope))
 
     def _parsed(self, value: JsonValue) -> T:
         return self._cursor.parse(value, what=self._mark_key)

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
 from airflow_resume.errors import StageTokenError
 from airflow_resume.watermarks.commit import Outcome
 from airflow_resume.watermarks.cursor import CursorType
+from airflow_resume.watermarks.entry import Origin, ToldWindow
 from airflow_resume.watermarks.keys import Keys
-from airflow_resume.watermarks.record import MarkRecord, Origin, ToldWindow, WindowRecord, WindowState
+from airflow_resume.watermarks.record import WindowRecord
 from airflow_resume.watermarks.told import told_of
-from airflow_resume.watermarks.track import THE_ONE
 from airflow_resume.watermarks.window import Window
 
 if TYPE_CHECKING:
-    from airflow_resume.attempt import Scope
+    from airflow_resume.attempt import Claim, Scope
 
 T = TypeVar("T")
 
@@ -30,7 +29,8 @@ class StageToken(BaseModel):
         dag_id, run_id, task_id: of the task that loaded it.
         new: how far the mark may move.
         ties: which rows at `new` are loaded.
-        tells: what consumers learn; None: there is nothing to tell. `told_as`: with which outcome, if not the last one.
+        tells: what consumers learn; None: there is nothing to tell.
+        told_as: is in tokens of before, and says nothing.
     """
 
     model_config = ConfigDict(defer_build=True, frozen=True, extra="forbid")
@@ -50,7 +50,7 @@ class StageToken(BaseModel):
     origin: Origin = "mark"
     ties: tuple[str, ...] | None = None
     tells: ToldWindow | None = None
-    told_as: str | None = None
+    told_as: None = Field(default=None, exclude=True)
 
     @property
     def bounds(self) -> str:
@@ -85,9 +85,33 @@ class StageToken(BaseModel):
             raise StageTokenError(f"This token is one of {read.key!r}, and this watermark is {keys.mark!r}")
         return read if read.v > 1 else read.model_copy(update={"tells": read.told_by_0_1()})
 
+    def window(self, known: WindowRecord | None, *, key: str, type: str, claim: Claim) -> WindowRecord:  # noqa: A002
+        """The record of the window, for the task that commits it.
+
+        Args:
+            known: what this task has; it stays, if it is of this window: the task has loaded it, or began to commit it.
+            key: of the record.
+            type: of the cursor.
+            claim: of the attempt.
+        """
+        names = ("start", "end", "epoch", "base_rev")
+        if known is not None and all(getattr(known, name) == getattr(self, name) for name in names):
+            return known.model_copy(update={"claim": claim})
+        return WindowRecord(
+            key=key,
+            start=self.start,
+            end=self.end,
+            type=type,
+            base_rev=self.base_rev,
+            epoch=self.epoch,
+            origin=self.origin,
+            commits=self.commits,
+            claim=claim,
+        )
+
     def told_by_0_1(self) -> ToldWindow | None:
-        """What version 0.1 told of a window."""
-        to = self.new if self.end is None else self.end
+        """What version 0.1 loaded of a window, as far as it said."""
+        to = self.new if self.commits or self.end is None else self.end
         return None if to is None else ToldWindow(start=self.start, end=to)
 
 
@@ -122,44 +146,16 @@ def token_of(window: Window[T], reached: T | None, cursor: CursorType[T], *, key
         commits=window.commits,
         ties=window.ties_at(reached),
         origin=record.origin,
-        tells=told_of(window, record, cursor),
+        tells=told_of(window, record, reached if window.commits else window.loaded_to(), cursor),
     )
 
 
-_MOVES = {Outcome.ADVANCED, Outcome.JUMPED, Outcome.GAP}
+MOVES = {Outcome.ADVANCED, Outcome.JUMPED, Outcome.GAP}
+"""What a run has loaded counts."""
 
 
 def moved_on(record: WindowRecord, token: StageToken, outcome: Outcome, **update: Any) -> WindowRecord:
     """The record, which remembers how far its run has moved the mark; with what else there is to `update`."""
-    if outcome in _MOVES:
-        whole = True if THE_ONE in (token.ties or ()) else None
-        update |= {"reached": token.new, "reached_whole": whole, "outcome": outcome.value}
+    if outcome in MOVES:
+        update["reached"] = token.new
     return record.model_copy(update=update)
-
-
-def as_told(
-    token: StageToken,
-    record: WindowRecord,
-    outcome: Outcome,
-    mark: MarkRecord | None,
-    *,
-    scope: Scope,
-    has_line_of: Callable[[str, int], bool],
-) -> StageToken:
-    """The window as the line in the asset event has it, and with the outcome that is told.
-
-    Args:
-        token: the window.
-        record: of it.
-        outcome: of it now.
-        mark: as it stands.
-        scope: of the task that tells.
-        has_line_of: whether the event of a run and map index is there.
-    """
-    if outcome is not Outcome.NOOP or record.outcome is None:
-        return token
-    if record.state is WindowState.COMMITTED and has_line_of(scope.run_id, scope.map_index):
-        return token
-    # It has moved the mark before, and no event tells of it yet: this one does, or that of a run which came since.
-    is_of_other = mark is not None and mark.untold is not None and mark.untold.scope != scope
-    return token.model_copy(update={"tells": None} if is_of_other else {"told_as": record.outcome})

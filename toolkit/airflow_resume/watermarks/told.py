@@ -1,75 +1,85 @@
-"""What consumers of the asset learn: each window exactly as it was loaded, once, by the event of some run.
-
-An asset event is written when a task succeeds, which is after the mark has moved. Where a task moves the mark and then
-fails for good, the mark remembers it as untold, and the next run tells of it together with what it loads itself.
-"""
+"""What a window tells consumers of the asset: exactly what was loaded, and not what it was to load."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from airflow_resume.watermarks.cursor import CursorType
-from airflow_resume.watermarks.record import MarkRecord, ToldWindow, Untold, WindowRecord
-from airflow_resume.watermarks.track import THE_ONE
+from airflow_resume.watermarks.entry import ToldWindow
+from airflow_resume.watermarks.journal import ALSO
+from airflow_resume.watermarks.outbox import lines_of
+from airflow_resume.watermarks.record import WindowRecord
 from airflow_resume.watermarks.window import Window
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
+    from airflow_resume.attempt import Scope
+    from airflow_resume.watermarks.commit import Outcome
+    from airflow_resume.watermarks.entry import Outbox
+    from airflow_resume.watermarks.options import Options
+    from airflow_resume.watermarks.record import MarkRecord
+
 T = TypeVar("T")
 
 
-def told_of(window: Window[T], record: WindowRecord, cursor: CursorType[T]) -> ToldWindow | None:
-    """What the event of this run tells of: what was loaded, and not what the window was to load; None: nothing."""
-    reached: Any = None if record.reached is None else cursor.parse(record.reached, what="the slices done")
-    end: Any = None if window.is_sample else window.loaded_to()
-    if end is not None and (reached is None or not cursor.is_ordered or not end < reached):
-        to, is_upto = cursor.dump(end), window.includes(end)
-    elif reached is not None:  # nothing was seen but what slices, or an earlier attempt, have loaded
-        end, to, is_upto = reached, record.reached, record.reached_whole is True
-    elif record.told_from is not None and not window.is_sample:  # nor that, but what an earlier run does not tell of
-        end, to, is_upto = window.mark, record.start if record.at is None else record.at, THE_ONE in (record.ties or ())
-    else:
+def told_of(window: Window[T], record: WindowRecord, end: T | None, cursor: CursorType[T]) -> ToldWindow | None:
+    """What was loaded up to `end`; None: nothing."""
+    if end is None or window.is_sample:
         return None
-    start = record.start if record.told_from is None else record.told_from
-    is_after = window.begins_after_start if record.told_from is None else record.told_after
-    first: Any = cursor.parse(start, what="where the line begins")
-    if first == end if not cursor.is_ordered else not first < end and not (first == end and is_upto and not is_after):
+    first: Any = cursor.parse(record.start, what="the window's start")
+    is_after, is_upto = window.begins_after_start, window.includes(end)
+    last: Any = end
+    is_nothing = first == last if not cursor.is_ordered else not first < last
+    if is_nothing and (not cursor.is_ordered or first != last or is_after or not is_upto):
         return None
     return ToldWindow(
-        start=start,
-        end=to,
+        start=record.start,
+        end=cursor.dump(end),
         bounds=f"{'(' if is_after else '['}{']' if is_upto else ')'}",
-        new_from=None if record.told_from is not None else _new_from(record),
+        new_from=_new_from(record, first, cursor),
     )
 
 
-def _new_from(record: WindowRecord) -> JsonValue:
-    return record.new_from if record.at in (None, record.start) or record.new_from is not None else record.at
+def _new_from(record: WindowRecord, start: Any, cursor: CursorType[Any]) -> JsonValue:
+    """Where the mark stood, if the window began before it."""
+    if record.at in (None, record.start) or not cursor.is_ordered:
+        return None
+    return record.at if start < cursor.parse(record.at, what="where the mark stood") else None
 
 
-def untold_before(mark: MarkRecord, *, has_told: Callable[[Untold], bool]) -> Untold | None:
-    """What a run loaded that moved the mark, if no asset event tells of it.
+def line_of(
+    outbox: Outbox,
+    mark: MarkRecord | None,
+    options: Options[T],
+    *,
+    scope: Scope,
+    outcome: Outcome,
+    partition: JsonValue,
+) -> dict[str, JsonValue]:
+    """The line in the asset event of a task instance.
 
     Args:
-        mark: where a window begins.
-        has_told: whether the event of a task instance is there.
+        outbox: the windows that it tells. The last one, of this run, stands in the line itself, as in version 0.1.
+        mark: as it stands; None: that is not known.
+        options: of the watermark.
+        scope: of the task instance.
+        outcome: of its window, where it has loaded nothing.
+        partition: of the asset.
     """
-    return None if mark.untold is None or has_told(mark.untold) else mark.untold
-
-
-def told_beside(untold: Untold | None, mark: MarkRecord, start: T, cursor: CursorType[T]) -> dict[str, Any]:
-    """What a window's record keeps of what is untold: the line of the window tells of it as well."""
-    if untold is None:
-        return {}
-    if _lies_before(untold, start, mark, cursor):
-        return {"told_from": untold.start, "told_after": untold.after}
-    return {"new_from": untold.start}
-
-
-def _lies_before(untold: Untold, start: T, mark: MarkRecord, cursor: CursorType[T]) -> bool:
-    """Whether a window from `start` on does not cover what is untold."""
-    first: Any = cursor.parse(untold.start, what="the untold window")
-    has_start = untold.after or THE_ONE not in (mark.ties or ())
-    return not ((first == start and has_start) or (cursor.is_ordered and start < first))
+    *also, told = lines_of(outbox, scope) or [{}]
+    line: dict[str, JsonValue] = {
+        "name": options.name,
+        "asset": options.asset.name,
+        "at": None if mark is None else mark.at,
+        "outcome": outcome.value,
+        "definition": dict(options.cursor.definition()),
+        **told,
+    }
+    if also:
+        line[ALSO] = list(also)
+    if partition is not None:
+        line["partition"] = partition
+    if mark is not None and mark.first is not None:
+        line["first"] = mark.first
+    return line

@@ -68,7 +68,7 @@ class Tracker(Rules):
         """
         # No generator itself: each that stands between the rows and the body costs as much as all it does for a row.
         is_simple = unique is None and version is None and not ordered
-        # Where the mark is at the window's end or behind it, as in a backfill, a value at the mark is in the future.
+        # Where the mark is at the window's end or after it, as in a backfill, a value at the mark is in the future.
         if is_simple and isinstance(key, (str, int)) and (self.end is None or self.at < self.end):
             return self._fast(rows, key, tally)
         tie_reader(unique, version)  # at the call, not at the first row

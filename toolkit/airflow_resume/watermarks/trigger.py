@@ -39,7 +39,7 @@ class AsyncStore(Protocol):
 
 
 class AsyncWatermark(Generic[T]):
-    """How far a trigger has looked: read it when the trigger starts, and move it behind every event that was fired.
+    """How far a trigger has looked: read it when the trigger starts, and move it after every event that was fired.
 
         mark = AsyncWatermark(self.asset_state_store, initial=0)
         at = await mark.at()
@@ -51,7 +51,7 @@ class AsyncWatermark(Generic[T]):
 
     Fire first, and move then: a triggerer that dies in between fires the event again. A trigger cannot see the asset's
     events, so a mark that was lost looks like one that never was: it begins at `initial` again, which the log says, and
-    fires again what lies behind that. The record is that of a `watermark` of the same name: a task may go on from it.
+    fires again what lies after that. The record is that of a `watermark` of the same name: a task may go on from it.
 
     Args:
         store: of the asset; `asset_state_store[asset]` where the trigger watches several.

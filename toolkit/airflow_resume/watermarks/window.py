@@ -94,7 +94,8 @@ class Window(Loading[T], QueryConditions[T]):
         self._settles = record is not None and record.settles
         limit = None if record is None else record.limit
         if record is not None and record.state is WindowState.COMMITTED and end is None:
-            limit = record.reached  # a cleared run moves nothing, whatever is there by now
+            # A cleared run moves nothing, whatever is there by now.
+            limit = cursor.dump(at) if record.reached is None else record.reached
         self._limit = None if limit is None else cursor.parse(limit, what="the limit")
         self._reset: Pending | None = reset
         self._known = frozenset(() if record is None else record.ties or ())
@@ -170,7 +171,7 @@ class Window(Loading[T], QueryConditions[T]):
     def end_as(self, form: str, tz: str | None = None) -> str | int:
         """The end, in the same forms; rounded up, as the mark moves over all that lies before the end.
 
-        Rows behind the end that the other system then gives, `track` leaves to a later run.
+        Rows after the end that the other system then gives, `track` leaves to a later run.
         """
         _ = self.end
         return formatted(self._end, form, tz, up=True, home=self._cursor.home)
@@ -273,7 +274,7 @@ class Window(Loading[T], QueryConditions[T]):
         return chain(elements, self._note_end(count, limit))
 
     def _note_end(self, count: Count | None, limit: int | None) -> Iterator[Any]:
-        """Nothing, behind what there was."""
+        """Nothing, after what there was."""
         self._open_reads -= 1
         self._page_is_full = count is not None and limit is not None and count.rows >= limit
         self._check_now_and_then()
@@ -328,11 +329,11 @@ class Window(Loading[T], QueryConditions[T]):
             self.fail_from(piece._failed_from)
         if piece._page_is_full:
             self.fail_from(piece._start if piece.tally.top is None else piece.tally.top)
-        told: Any = piece._told
+        told: Any = piece._advanced_to
         if told is not None and told < stop:
             self.fail_from(told)
         if self._advance == "explicit":
-            self._told = piece._told
+            self._advanced_to = piece._advanced_to
 
     def _narrow(self, start: T, stop: T) -> Window[T]:
         """Become a slice, which the whole window commits."""
