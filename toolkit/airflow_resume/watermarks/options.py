@@ -17,7 +17,8 @@ from airflow_resume.watermarks.cursor import CursorType
 from airflow_resume.watermarks.keys import MARK, partition_text
 from airflow_resume.watermarks.loading import Advance
 from airflow_resume.watermarks.partition import Partition
-from airflow_resume.watermarks.sql_column import Columns, check_columns
+from airflow_resume.watermarks.sql_bounds import check_columns
+from airflow_resume.watermarks.sql_column import Columns
 from airflow_resume.watermarks.track import Future, Nulls
 from airflow_resume.watermarks.zones import host_zone
 

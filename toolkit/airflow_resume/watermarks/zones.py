@@ -1,4 +1,4 @@
-"""What the clocks of a time zone show, exact where they are set back or forward.
+"""Readings of a time zone's clocks, and the moments that they mean, exact where clocks are set back or forward.
 
 Where clocks are set back, they show the same times twice: readings of the clock do not grow with time there, and of a
 reading it is not known which of two moments it was. Where they are set forward, some readings never come. Everything
