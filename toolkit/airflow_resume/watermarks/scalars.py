@@ -51,8 +51,9 @@ def _numpy(value: Any) -> Any:
 
 
 def _of_datetime64(value: Any, unit: str) -> Any:
-    """Without a zone, as NumPy has none; NumPy itself rounds down."""
-    return value.astype("M8[D]" if unit in {"Y", "M", "W", "D"} else "M8[us]").item()
+    """Without a zone, as NumPy has none; NumPy itself rounds down. A week, a month or a year is its first day."""
+    is_of_days = unit.lstrip("0123456789") in {"Y", "M", "W", "D"}
+    return value.astype("M8[D]" if is_of_days else "M8[us]").item()
 
 
 def _pandas(value: Any) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import operator
 from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
@@ -96,7 +95,8 @@ class _Column:
             bound = _instant()(sa.literal(bound))
         elif self._cursor.type == "decimal":
             # As the column would bind it itself: what is compared with an Integer stays a Numeric.
-            bound = _exact()(sa.literal(bound, self.given.type.coerce_compared_value(operator.ge, bound)))
+            type_ = self.given.type.coerce_compared_value(sa.sql.operators.ge, bound)
+            bound = _exact()(sa.literal(bound, type_))
         elif isinstance(bound, UUID) and isinstance(self.given.type, sa.String):
             bound = str(bound)
         return bound, is_exact
