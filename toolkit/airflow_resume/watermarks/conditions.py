@@ -5,16 +5,17 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any, Generic
+from typing import TYPE_CHECKING, Any, Generic
 
 from typing_extensions import TypeVar
 
-from airflow_resume.watermarks.collations import is_plain_column
 from airflow_resume.watermarks.cursor import CursorType
-from airflow_resume.watermarks.drivers import Driver, Style
-from airflow_resume.watermarks.sql import Bounds, found_driver, label_of, predicate
 from airflow_resume.watermarks.sql_column import Columns, SqlColumn, columns_of, parts_of
 from airflow_resume.watermarks.track import THE_ONE, Nulls
+
+if TYPE_CHECKING:
+    from airflow_resume.watermarks.drivers import Driver, Style
+    from airflow_resume.watermarks.sql import Bounds
 
 T = TypeVar("T", default=Any)
 log = logging.getLogger(__name__)
@@ -66,6 +67,8 @@ class QueryConditions(Generic[T]):
             CursorTypeError: the column cannot be compared exactly with the cursor, or its database is not known.
             TypeError: `on` is nothing of a known driver. ValueError: another number of columns, a style that is none.
         """
+        from airflow_resume.watermarks.sql import found_driver, label_of, predicate
+
         columns = self._told_columns(type)
         names = (column,) if isinstance(column, str) else tuple(column)
         self._look_at_database(names, columns, found_driver(on, columns))
@@ -100,6 +103,8 @@ class QueryConditions(Generic[T]):
 
     def _look_at_database(self, names: Sequence[str], columns: Sequence[SqlColumn], driver: Driver | None) -> None:
         """Note what the database would do to values in silence, and warn of it once."""
+        from airflow_resume.watermarks.collations import is_plain_column
+
         parts = parts_of(self._cursor)
         dialect = None if driver is None else driver.dialect
         if dialect == "sqlite":
@@ -127,6 +132,8 @@ class QueryConditions(Generic[T]):
         return self._columns if columns is None else columns_of(columns, self._cursor)
 
     def _for_query(self, label: str) -> Bounds:
+        from airflow_resume.watermarks.sql import Bounds
+
         self._must_track = self._must_track or self._nulls == "raise"
         return Bounds(
             cursor=self._cursor,

@@ -72,13 +72,13 @@ def _arrow(value: Any) -> Any:
     return plain(value.as_py())
 
 
-_FINE_TEXT = re.compile(r"[.,][0-9]{7,}")
+_FINE_TEXT = r"[.,][0-9]{7,}"
 
 
 def is_finer(value: Any) -> bool:
     """Whether a time has more digits than a cursor looks at, which ends at microseconds."""
     if isinstance(value, str):
-        return _FINE_TEXT.search(value) is not None
+        return re.search(_FINE_TEXT, value) is not None
     if getattr(value, "nanosecond", 0):  # of pandas
         return True
     unit = getattr(getattr(value, "dtype", None), "str", "")[1:]

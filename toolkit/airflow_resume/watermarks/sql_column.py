@@ -8,17 +8,18 @@ from dataclasses import KW_ONLY, dataclass
 from datetime import datetime, timedelta, timezone
 from decimal import Decimal
 from functools import cached_property
-from typing import Any, Literal, TypeAlias, cast, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast, get_args
 from uuid import UUID
 
 from airflow_resume.arguments import check_whole
 from airflow_resume.watermarks.clocks import latest_reading
 from airflow_resume.watermarks.cursor import CursorType
-from airflow_resume.watermarks.drivers import driver_of
 from airflow_resume.watermarks.keysets import KeysetCursor
 from airflow_resume.watermarks.moments import is_moment
-from airflow_resume.watermarks.text_forms import LIKES, TextForm, form_of, moment_of_text
 from airflow_resume.watermarks.zones import check_zone
+
+if TYPE_CHECKING:
+    from airflow_resume.watermarks.text_forms import TextForm
 
 ColumnTypeName = Literal[
     "timestamptz", "timestamp", "datetime", "date", "text", "seconds", "milliseconds", "microseconds", "binary"
@@ -70,6 +71,8 @@ class SqlColumn:
         if self.digits is not None:
             check_whole("digits", self.digits, least=0)
         if self.driver is not None:
+            from airflow_resume.watermarks.drivers import driver_of
+
             driver_of(self.driver)
         self._check_text()
         self._check_effect()
@@ -81,6 +84,8 @@ class SqlColumn:
                 'Give one that sorts as time does, such as SqlColumn("text", like="2026-01-31T23:59:59Z").'
             )
         if self.like is not None and self.form is None:
+            from airflow_resume.watermarks.text_forms import LIKES
+
             raise ValueError(
                 f"like={self.like!r} is none of the formats of text that are known here.\n"
                 f"Give one of {LIKES}; or CAST the column in the query."
@@ -109,7 +114,11 @@ class SqlColumn:
     @cached_property
     def form(self) -> TextForm | None:
         """How its text is written; None: it is no text."""
-        return None if self.like is None else form_of(self.like)
+        if self.like is None:
+            return None
+        from airflow_resume.watermarks.text_forms import form_of
+
+        return form_of(self.like)
 
     @property
     def is_day(self) -> bool:
@@ -137,8 +146,8 @@ class SqlColumn:
 
     def shown(self, value: object) -> object:
         """A value of the column as it stands there: what a clock shows, without its zone; a point in time with it."""
-        if isinstance(value, str) and self.type == "text" and not self.is_day:
-            return moment_of_text(value)
+        if isinstance(value, str) and self.form is not None and not self.form.is_day:
+            return self.form.read(value)
         if self.type == "binary" and isinstance(value, (bytes, bytearray, memoryview)) and len(value) == 16:  # noqa: PLR2004
             return UUID(bytes=bytes(value))
         if self.type in DIGITS and isinstance(value, (int, float, Decimal)) and not isinstance(value, bool):

@@ -48,6 +48,19 @@ class TextForm:
         text = reading.replace(tzinfo=None).isoformat(sep=self.separator or "T", timespec="microseconds")
         return text.rstrip("0").rstrip(".") if reading.microsecond else text.partition(".")[0]
 
+    def read(self, text: str) -> datetime | str:
+        """The time that is written, aware where it has an offset from UTC; text that is none as it is."""
+        found = _TEXT.fullmatch(text)
+        if found is None or found["separator"] is None:
+            return text
+        # As Python 3.10 reads it: six digits of a fraction, and a colon in the offset.
+        seconds, offset = text[: len("2026-01-31T23:59:59")], (found["zone"] or "").replace("Z", "+00:00")
+        offset = offset if ":" in offset or not offset else f"{offset[:3]}:{offset[3:]}"
+        try:
+            return datetime.fromisoformat(f"{seconds}.{found['fraction'] or '':0<6}{offset}")
+        except ValueError:  # such as a month 13
+            return text
+
 
 @lru_cache(maxsize=64)
 def form_of(like: str) -> TextForm | None:
@@ -56,17 +69,3 @@ def form_of(like: str) -> TextForm | None:
     if found is None:
         return None
     return TextForm(found["separator"], len(found["fraction"] or ""), found["zone"] in _UTC_SIGNS)
-
-
-def moment_of_text(text: str) -> datetime | str:
-    """The time that is written, aware where it has an offset from UTC; text of any other form as it is."""
-    found = _TEXT.fullmatch(text)
-    if found is None or found["separator"] is None:
-        return text
-    # As Python 3.10 reads it: six digits of a fraction, and a colon in the offset.
-    seconds, offset = text[: len("2026-01-31T23:59:59")], (found["zone"] or "").replace("Z", "+00:00")
-    offset = offset if ":" in offset or not offset else f"{offset[:3]}:{offset[3:]}"
-    try:
-        return datetime.fromisoformat(f"{seconds}.{found['fraction'] or '':0<6}{offset}")
-    except ValueError:  # such as a month 13
-        return text
