@@ -334,7 +334,7 @@ def test_the_log_says_what_became_of_the_window(caplog: pytest.LogCaptureFixture
     with caplog.at_level(logging.INFO):
         run(a_try(), orders(Clock(5)))
     assert "the first" in caplog.messages[0]
-    assert caplog.messages[1].endswith("advanced, the mark stands behind it")
+    assert caplog.messages[1].endswith("advanced, the mark stands after it")
 
 
 # --- found by trying ------------------------------------------------------------------------------------------

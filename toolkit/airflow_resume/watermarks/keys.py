@@ -97,7 +97,7 @@ def url_safe(text: str) -> str:
 
 
 def _part(partition: str) -> str:
-    """The partition as a part of a key: text as it is, other JSON behind `~j`; no two partitions have one part."""
+    """The partition as a part of a key: text as it is, other JSON after `~j`; no two partitions have one part."""
     return url_safe(json.loads(partition)) if partition.startswith('"') else f"{_JSON}{url_safe(partition)}"
 
 

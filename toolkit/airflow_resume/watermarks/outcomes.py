@@ -12,7 +12,7 @@ from airflow_resume.watermarks.staged import StageToken
 EXPECTED = {Outcome.ADVANCED, Outcome.NOOP, Outcome.UNCOMMITTED, Outcome.EMPTY}
 """Nobody need be warned of these."""
 EXPLAINED: Mapping[Outcome, str] = {
-    Outcome.ADVANCED: "advanced, the mark stands behind it",
+    Outcome.ADVANCED: "advanced, the mark stands after it",
     Outcome.NOOP: "noop, the mark has no further to move",
     Outcome.GAP: "gap, something before it is not loaded, so the mark stays and the window is remembered",
     Outcome.JUMPED: "jumped, something before it is not loaded, and the mark moved over that",

@@ -9,7 +9,6 @@ from typing import Any
 
 from airflow_resume.errors import WatermarkError
 from airflow_resume.watermarks.clocks import now_on_clock
-from airflow_resume.watermarks.drivers import driver_of
 from airflow_resume.watermarks.moments import read_moment
 from airflow_resume.watermarks.zones import check_zone
 
@@ -62,6 +61,8 @@ def _is_lazy(source: object) -> bool:
 
 
 def _ask(source: Any, query: str | None) -> datetime:
+    from airflow_resume.watermarks.drivers import driver_of
+
     place = source
     if isinstance(source, str):
         from airflow.sdk import BaseHook
