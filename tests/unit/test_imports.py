@@ -22,6 +22,40 @@ def test_importing_loads_nothing_heavy_that_the_sdk_does_not_load_itself() -> No
     assert len(foreign) < 5, foreign
 
 
+WATERMARKS = """
+import sys
+import airflow.sdk
+import airflow_resume.watermarks as watermarks
+from datetime import timedelta
+mark = watermarks.watermark(airflow.sdk.Asset("a"), initial="2026-01-01T00:00:00Z", delay=timedelta(0))
+print(*sorted(name for name in sys.modules if name.startswith("airflow_resume.")))
+"""
+LATER = {
+    "collations", "column_reader", "columns", "drivers", "frame_watch", "frames_of_arrow", "frames_of_pandas",
+    "frames_of_polars", "sql", "sql_bounds", "text_forms", "where",
+}  # fmt: skip
+"""Of what few watermarks need: frames, and conditions of queries."""
+
+
+def test_a_dag_file_with_a_watermark_imports_only_what_every_watermark_needs() -> None:
+    found = subprocess.run([sys.executable, "-c", WATERMARKS], check=True, capture_output=True, text=True)
+    added = found.stdout.split()
+    assert not {f"airflow_resume.watermarks.{name}" for name in LATER} & set(added)
+    assert len(added) <= 60, added
+
+
+def test_a_frame_is_known_without_the_library_that_it_is_not_of() -> None:
+    code = """
+import sys
+from airflow_resume.watermarks.frames import frame_of
+assert frame_of(object()) is None
+import pandas
+print(type(frame_of(pandas.DataFrame())).__name__, "airflow_resume.watermarks.frames_of_polars" in sys.modules)
+"""
+    found = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert found.stdout.split() == ["PandasFrame", "False"]
+
+
 def test_every_public_name_is_there_and_sorted_and_there_are_few() -> None:
     names = airflow_resume.__all__
     assert names == sorted(names)

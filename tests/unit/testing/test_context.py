@@ -282,3 +282,13 @@ def test_connections_and_variables_come_from_the_environment(monkeypatch: pytest
     monkeypatch.setenv("AIRFLOW_CONN_SHOP", "http://shop.example")
     context = task_context().context
     assert (context["var"]["value"].place, context["conn"].shop.host) == ("here", "shop.example")
+
+
+def test_a_dag_is_that_of_its_world_and_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World()
+    first = task_context(world=world).context["dag"]
+    first.description = "changed by a test"
+    assert task_context(world=world, run_id="another").context["dag"].description == "changed by a test"
+    assert task_context().context["dag"].description != "changed by a test"
+    monkeypatch.setenv("AIRFLOW__CORE__MAX_ACTIVE_TASKS_PER_DAG", "3")
+    assert task_context(world=world).context["dag"].max_active_tasks == 3

@@ -7,7 +7,8 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from airflow_resume.watermarks.clocks import bound_on_clock, latest_reading, now_on_clock
+from airflow_resume.watermarks.clocks import latest_reading, now_on_clock
+from airflow_resume.watermarks.zones import lowest_from
 
 UTC = timezone.utc
 ZONES = ["Europe/Berlin", "America/New_York", "Australia/Sydney", "Australia/Lord_Howe", "America/Havana", "Asia/Tokyo"]
@@ -38,7 +39,7 @@ def shown(moment: datetime, zone: str) -> datetime:
 @pytest.mark.parametrize("zone", ZONES)
 def test_over_a_year_no_bound_goes_back_and_none_lies_after_what_is_still_to_come(zone: str) -> None:
     moments = changes_of(zone)
-    bounds = [bound_on_clock(moment, zone) for moment in moments]
+    bounds = [lowest_from(moment, ZoneInfo(zone)) for moment in moments]
     assert bounds == sorted(bounds)
     least = naive(9999, 12, 31)
     for moment, bound in zip(reversed(moments), reversed(bounds), strict=True):
@@ -51,15 +52,15 @@ def test_what_the_clock_shows_once_is_its_bound_and_is_read_back(zone: str) -> N
     for moment in changes_of(zone):
         naive = shown(moment, zone)
         if latest_reading(naive, zone) == moment:
-            assert bound_on_clock(moment, zone) == naive
+            assert lowest_from(moment, ZoneInfo(zone)) == naive
         else:
-            assert bound_on_clock(moment, zone) < naive + timedelta(hours=1)
+            assert lowest_from(moment, ZoneInfo(zone)) < naive + timedelta(hours=1)
             assert latest_reading(naive, zone) > moment
 
 
 def test_in_autumn_the_bound_waits_for_the_second_hour() -> None:
     first = datetime(2026, 10, 25, 0, 30, 0, 5, tzinfo=UTC)
-    assert [bound_on_clock(first + timedelta(hours=hour), "Europe/Berlin") for hour in (-1, 0, 1)] == [
+    assert [lowest_from(first + timedelta(hours=hour), ZoneInfo("Europe/Berlin")) for hour in (-1, 0, 1)] == [
         naive(2026, 10, 25, 1, 30, 0, 5),
         naive(2026, 10, 25, 2),
         naive(2026, 10, 25, 2, 30, 0, 5),
@@ -70,9 +71,9 @@ def test_in_autumn_the_bound_waits_for_the_second_hour() -> None:
 @pytest.mark.parametrize("delay", [timedelta(0), timedelta(minutes=2), timedelta(hours=3), timedelta(days=1)])
 def test_a_delay_may_be_subtracted_from_now_in_the_nights_of_changes(zone: str, delay: timedelta) -> None:
     for moment in changes_of(zone):
-        assert now_on_clock(moment, zone) - delay <= bound_on_clock(moment - delay, zone)
+        assert now_on_clock(moment, zone) - delay <= lowest_from(moment - delay, ZoneInfo(zone))
 
 
 def test_the_ends_of_time_have_no_clock_in_every_zone() -> None:
     with pytest.raises(OverflowError):
-        bound_on_clock(datetime.max.replace(tzinfo=UTC), "Asia/Tokyo")
+        lowest_from(datetime.max.replace(tzinfo=UTC), ZoneInfo("Asia/Tokyo"))

@@ -119,6 +119,10 @@ READ: list[tuple[CursorType[Any], object, object]] = [
     (NAIVE, np.datetime64("1969-12-31T23:59:59.999999999"), naive(1969, 12, 31, 23, 59, 59, 999_999)),
     (NAIVE, np.datetime64("2026-01-01T05", "h"), naive(2026, 1, 1, 5)),
     (Cursor.date(), np.datetime64("2026-01-01"), date(2026, 1, 1)),
+    (Cursor.date(), np.datetime64("2026-01"), date(2026, 1, 1)),
+    (Cursor.date(), np.datetime64("2026"), date(2026, 1, 1)),
+    (Cursor.date(), np.datetime64("2026-01-08", "W"), date(2026, 1, 8)),
+    (NAIVE, np.datetime64("2026-01-01T05:00", ("m", 30)), naive(2026, 1, 1, 5)),
     # naive times of a zone
     (LOCAL, naive(2026, 10, 25, 2, 30), naive(2026, 10, 25, 2, 30)),
     (LOCAL, pd.Timestamp("2026-01-01"), naive(2026, 1, 1)),

@@ -440,7 +440,7 @@ def test_each_rule_has_its_error(make: Any) -> None:
     columns = {"u": [second(3), None, second(12), second(11)]}
     with pytest.raises(NullCursorError, match="A row has no cursor value: 'u' is missing"):
         times().track(make(columns), "u")
-    with pytest.raises(FutureRowError, match=r"The last of 2 rows bears .*0, 12"):
+    with pytest.raises(FutureRowError, match=r"The last of 2 rows has .*0, 12"):
         times(nulls="skip", future="fail").track(make(columns), "u")
     with pytest.raises(UnsortedRowsError, match="not in the order of 'u'"):
         times(nulls="skip").track(make(columns), "u", ordered=True)

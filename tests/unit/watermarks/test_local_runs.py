@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 import warnings
 from collections.abc import Iterator
@@ -9,6 +10,7 @@ from datetime import date, datetime, timedelta, timezone
 from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import MagicMock
 from zoneinfo import ZoneInfo
 
 import pendulum
@@ -19,7 +21,7 @@ from numbered import NUMBERS, a_try, load
 from numbered import bounds as bounds_of
 
 from airflow_resume import watermark
-from airflow_resume.errors import BackfillError, CursorTypeError, OverrideError, WatermarkWarning
+from airflow_resume.errors import BackfillError, CursorTypeError, OverrideError, WatermarkError, WatermarkWarning
 from airflow_resume.testing import TaskAttempt
 from airflow_resume.watermarks import Cursor
 from airflow_resume.watermarks.checks import remarks_on_zone
@@ -102,7 +104,9 @@ def test_of_runs_that_follow_each_other_every_day_is_loaded_by_one(name: str, sc
 
 def test_an_interval_in_which_no_day_ends_is_refused_with_that_reason() -> None:
     attempt = backfilling(local(WEST, 2026, 1, 2, 5), local(WEST, 2026, 1, 2, 6))
-    with pytest.raises(BackfillError, match=r"none does: it is 2026-01-02 all the time.\nUse a schedule of whole days"):
+    with pytest.raises(
+        BackfillError, match=r"no day ends, it is 2026-01-02 all the time.\nUse a schedule of whole days"
+    ):
         load(attempt, of_days(WEST))
     attempt = backfilling(local(WEST, 2026, 1, 2, 23), local(WEST, 2026, 1, 3))
     assert bounds(load(attempt, of_days(WEST))) == (date(2026, 1, 2), date(2026, 1, 3))
@@ -172,6 +176,25 @@ def test_the_core_s_own_timetable_is_read_as_that_of_the_sdk() -> None:
     assert zone_of_schedule(dag) is not None
 
 
+def test_a_partition_of_an_expression_that_cannot_be_read_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    when = local(EAST, 2026, 1, 2)
+    for expression in ("every day", 5, None):
+        timetable = CronPartitionTimetable("@daily", timezone=EAST)
+        object.__setattr__(timetable, "expression", expression)
+        with pytest.raises(BackfillError, match=r"ends cannot be found .*\nCorrect the expression") as caught:
+            end_of_partition(SimpleNamespace(timetable=timetable), when)
+        assert caught.value.__cause__ is not None
+    monkeypatch.setitem(sys.modules, "croniter", None)
+    with pytest.raises(BackfillError, match=r"croniter.*\n.*install the package croniter"):
+        end_of_partition(SimpleNamespace(timetable=CronPartitionTimetable("@daily", timezone=EAST)), when)
+
+
+def test_a_schedule_in_a_zone_that_is_not_known_says_so_and_a_stand_in_says_nothing() -> None:
+    with pytest.raises(WatermarkError, match=r"'Europe/Nowhere', which is not known.*\nCorrect the name"):
+        zone_of_schedule(SimpleNamespace(timetable=SimpleNamespace(timezone="Europe/Nowhere")))
+    assert zone_of_schedule(MagicMock()) is None
+
+
 class OwnTimetable(CronPartitionTimetable):
     """Of which nothing is known."""
 
@@ -179,8 +202,8 @@ class OwnTimetable(CronPartitionTimetable):
 @pytest.mark.parametrize(
     ("when", "schedule", "reason"),
     [
-        (None, CronPartitionTimetable("@daily", timezone="UTC"), "does not know of what date that is"),
-        (local("UTC", 2026, 1, 2), OwnTimetable("@daily", timezone="UTC"), "OwnTimetable does not say where that ends"),
+        (None, CronPartitionTimetable("@daily", timezone="UTC"), "does not know the date of that"),
+        (local("UTC", 2026, 1, 2), OwnTimetable("@daily", timezone="UTC"), "OwnTimetable does not say when that ends"),
     ],
 )
 def test_a_partition_of_which_it_is_not_known_how_long_it_is_is_refused_with_the_true_reason(

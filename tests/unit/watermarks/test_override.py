@@ -189,7 +189,9 @@ def test_a_backfill_has_to_be_read_too() -> None:
 
 
 def test_a_backfill_may_be_forbidden() -> None:
-    with pytest.raises(BackfillError, match="backfill='forbid'") as raised:
+    with pytest.raises(
+        BackfillError, match=r"'watermark' on 'numbers' cannot .*backfill='forbid'.*\nSet .*'isolated'"
+    ) as raised:
         load(backfilling(a_try(), day(2), day(3)), days(9, backfill="forbid"))
     assert isinstance(raised.value, AirflowFailException)
     assert load(a_try(), days(9, backfill="forbid")).end == day(9)
@@ -198,8 +200,8 @@ def test_a_backfill_may_be_forbidden() -> None:
 @pytest.mark.parametrize(
     ("start", "end", "mark", "message"),
     [
-        (None, None, days(9), "none in this run.*\n.*conf"),
-        (day(2), None, days(9), "none in this run"),
+        (None, None, days(9), "it has no data interval.*\n.*conf"),
+        (day(2), None, days(9), "it has no data interval"),
         (day(2), day(3), numbers(Counter(9)), "which values of this cursor"),
     ],
 )

@@ -152,6 +152,15 @@ def by_sql(driver: Driver, on: Any) -> Callable[[Window[Any]], list[int]]:
     return fetch
 
 
+def by_track(driver: Driver, on: Any) -> Callable[[Window[Any]], list[int]]:
+    def fetch(window: Window[Any]) -> list[int]:
+        condition, parameters = window.sql("u", on)
+        found = driver.fetch(on, f"SELECT id, u FROM source WHERE {condition} ORDER BY id", parameters)  # noqa: S608
+        return [row["id"] for row in window.track([{"id": row[0], "u": row[1]} for row in found], "u", unique="id")]
+
+    return fetch
+
+
 def combinations(kind: str, drivers: list[Driver], columns: list[Kept], zones: list[str]) -> Iterator[Any]:
     for driver in drivers:
         for kept in columns:
@@ -299,14 +308,8 @@ def test_what_was_seen_of_a_column_moves_the_mark_exactly(
 ) -> None:
     """The rows of one second are in two windows, and told apart by their ids."""
     run, on = Run(kept, nights()), driver.connect(places(kind), "Asia/Tokyo")
-
-    def fetch(window: Window[Any]) -> list[int]:
-        condition, parameters = window.sql("u", on)
-        found = driver.fetch(on, f"SELECT id, u FROM source WHERE {condition} ORDER BY id", parameters)  # noqa: S608
-        return [row["id"] for row in window.track([{"id": row[0], "u": row[1]} for row in found], "u", unique="id")]
-
     with filled(places(kind), kept.declared) as write:
-        run.go(write, fetch, advance="observed", delay=timedelta(minutes=1))
+        run.go(write, by_track(driver, on), advance="observed", delay=timedelta(minutes=1))
     source_tables.close(on)
     assert run.wrong == {}
 
@@ -365,6 +368,44 @@ def test_naive_local_times_are_loaded_exactly_once(
             initial=local(FIRST),
             cursor=Cursor.datetime(tz=None),
             now=lambda: now_on_clock(run.now, BERLIN),
+            delay=timedelta(minutes=2),
+        )
+    source_tables.close(on)
+    assert run.wrong == {}
+
+
+LOCAL_COLUMNS = [
+    ("postgresql", POSTGRESQL[0], Kept("timestamp", SqlColumn("timestamp"), lambda t: str(local(t)))),
+    ("postgresql", POSTGRESQL[1], ON_POSTGRESQL[3]),
+    ("postgresql", POSTGRESQL[2], ON_POSTGRESQL[3]),
+    ("postgresql", POSTGRESQL[0], ON_POSTGRESQL[5]),
+    ("mysql", MYSQL[0], Kept("DATETIME(6)", SqlColumn("datetime"), lambda t: str(local(t)))),
+    ("mysql", MYSQL[1], ON_MYSQL[1]),
+    ("mysql", MYSQL[2], ON_MYSQL[2]),
+    ("sqlite", SQLITE[0], Kept("TEXT", SqlColumn("text", like="2026-01-31 23:59:59"), EVERYWHERE[4].write)),
+    ("sqlite", SQLITE[0], EVERYWHERE[4]),
+    ("sqlite", SQLITE[0], EVERYWHERE[9]),
+    ("sqlite", SQLITE[1], EVERYWHERE[4]),
+]
+"""Columns that show the clock of Berlin, with the zone and without."""
+
+
+@pytest.mark.parametrize("source", LOCAL_COLUMNS, ids=lambda source: "-".join(map(str, source)))
+@pytest.mark.parametrize("zone", SESSIONS)
+@pytest.mark.parametrize("advance", ["window", "observed"])
+def test_by_a_cursor_of_a_clock_every_row_of_a_told_column_is_loaded_once(
+    places: Callable[[str], str], source: tuple[str, Driver, Kept], zone: str, advance: str
+) -> None:
+    """The values are those of the clock already: neither the bounds nor the rows are shown in the zone once more."""
+    kind, driver, kept = source
+    run, on = Run(kept, nights()), driver.connect(places(kind), zone)
+    with filled(places(kind), kept.declared) as write:
+        run.go(
+            write,
+            by_track(driver, on),
+            initial=local(FIRST),
+            cursor=Cursor.datetime(BERLIN, naive=True),
+            advance=advance,
             delay=timedelta(minutes=2),
         )
     source_tables.close(on)

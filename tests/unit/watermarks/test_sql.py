@@ -137,8 +137,19 @@ def test_what_is_no_connection_is_refused_without_showing_it() -> None:
     with pytest.raises(TypeError, match=r"not a connection of a driver.*\nGive") as raised:
         driver_of(made_in("their.secrets", "Place", __repr__=lambda _: "password"))
     assert "password" not in str(raised.value)
-    with pytest.raises(TypeError, match="'nodriver'"):
+    with pytest.raises(TypeError, match=r"'nodriver'.*\nGive.*'psycopg2'.*'sqlite3'"):
         SqlColumn(driver="nodriver")
+
+
+@pytest.mark.parametrize("name", ["sqlalchemy", "theirdb", "sys", "PSYCOPG2", "postgresql", ""])
+def test_a_name_is_looked_up_among_the_known_ones_alone(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever is imported by now: a Dag file is read by processes that have imported other modules."""
+    module = types.ModuleType("theirdb")
+    module.paramstyle = "numeric"  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "theirdb", module)
+    for told in (driver_of, lambda name: SqlColumn(driver=name)):
+        with pytest.raises(TypeError, match=r"is no driver that is known here\.\nGive one of .*'mysql\.connector'"):
+            told(name)
 
 
 # --- styles and names -----------------------------------------------------------------------------------------
@@ -240,10 +251,19 @@ def test_a_type_that_cannot_be_compared_exactly_is_refused_at_once(kind: Any) ->
         {"type": "timestamp", "like": "2026-01-31T23:59:59Z"},
         {"type": "timestamp", "tz": "Europe/Nowhere"},
         {"digits": -1},
+        {"digits": 3},
+        {"type": "date", "digits": 0},
+        {"type": "binary", "digits": 0},
+        {"type": "text", "like": "2026-01-31", "digits": 0},
+        {"type": "seconds", "digits": 3},
+        {"type": "milliseconds", "digits": 6},
+        {"type": "date", "tz": "Europe/Berlin"},
+        {"type": "binary", "tz": "UTC"},
+        {"type": "text", "like": "2026-01-31", "tz": "UTC"},
     ],
 )
 def test_a_column_that_is_told_badly_is_refused_at_once(options: Any) -> None:
-    with pytest.raises(ValueError, match=r"digits|\n(Give|Write|Leave)"):
+    with pytest.raises(ValueError, match=r"digits.*least|\n(Give|Write|Leave|Tell)"):
         SqlColumn(**options)
 
 
@@ -254,6 +274,7 @@ def test_text_that_is_written_in_a_way_that_is_not_known_is_refused_with_those_t
 
 
 NAIVE = Cursor.datetime(tz=None)
+OF_BERLIN = Cursor.datetime("Europe/Berlin", naive=True)
 
 
 @pytest.mark.parametrize(
@@ -267,7 +288,16 @@ NAIVE = Cursor.datetime(tz=None)
         (NAIVE, SqlColumn("timestamptz"), r"no time zone \(tz=None\).\nUse cursor=Cursor.datetime\(\)"),
         (NAIVE, SqlColumn("seconds"), "no time zone"),
         (NAIVE, SqlColumn("timestamp", tz="UTC"), "its time zone is told"),
+        (OF_BERLIN, SqlColumn("timestamptz"), r"naive=True\).\nUse cursor=Cursor.datetime\(\)"),
+        (OF_BERLIN, SqlColumn("timestamp", driver="pymysql"), "no time zone"),
+        (OF_BERLIN, SqlColumn("milliseconds"), "no time zone"),
+        (OF_BERLIN, SqlColumn("timestamp", tz="UTC"), r"'UTC', and of the .* 'Europe/Berlin'\.\nGive the zone once"),
+        (OF_BERLIN, SqlColumn("text", like="2026-01-31T23:59:59Z"), "'UTC', and of the cursor it is 'Europe/Berlin'"),
+        (Cursor.date("Asia/Tokyo"), SqlColumn("timestamptz", tz="UTC"), "of the cursor it is 'Asia/Tokyo'"),
+        (Cursor.date("Asia/Tokyo"), SqlColumn("seconds", tz="UTC"), "of the cursor it is 'Asia/Tokyo'"),
         (Cursor.date(), SqlColumn("timestamptz"), 'where a day begins.*\nSay whose days.*tz="Europe/Berlin"'),
+        (Cursor.datetime(), SqlColumn("seconds", tz="Europe/Berlin"), r"tz='Europe/Berlin' has no effect\.\nLeave"),
+        (Cursor.decimal(), SqlColumn(driver="sqlite3"), r"not exact.*\nCompare whole ones"),
         (Cursor.int(), SqlColumn("seconds"), "it has times"),
         (Cursor.datetime(), SqlColumn("timestamptz", driver="sqlite3"), "SQLite has no type.*\nSay how"),
         (Cursor.datetime(), SqlColumn("timestamptz", driver="pymysql"), 'no type.*\nSay SqlColumn."timestamp"'),
@@ -312,6 +342,20 @@ def test_a_part_that_is_rounded_down_makes_the_parts_after_it_mean_nothing() -> 
         "u >= ? AND u < ?",
         [int(NOON.timestamp()), int(NOON.timestamp()) + 3600],
     )
+
+
+def test_a_zone_without_a_type_is_refused_where_it_would_have_no_effect() -> None:
+    with pytest.raises(
+        CursorTypeError, match=r'has no type.*\nTell it too, such as SqlColumn\("timestamp", tz=\'UTC\''
+    ):
+        window_of(sql=SqlColumn(tz="UTC")).sql("u", psycopg)
+
+
+def test_columns_of_two_drivers_are_refused() -> None:
+    cursor = Cursor.keyset(Cursor.datetime(), Cursor.int())
+    columns = [SqlColumn("timestamptz", driver="psycopg"), SqlColumn(driver="pymysql")]
+    with pytest.raises(ValueError, match=r"'psycopg' and 'pymysql'.*\nGive one"):
+        watermark(Asset("a"), initial=(NOON, 5), cursor=cursor, sql=columns)
 
 
 def test_a_typed_bound_needs_to_know_the_database() -> None:
@@ -361,6 +405,28 @@ def test_the_last_years_have_bounds_too() -> None:
 def test_a_value_of_the_column_is_read_as_the_cursor_has_it(told: SqlColumn, value: object, read: object) -> None:
     found = told.read(value)
     assert found is read or found == read
+
+
+@pytest.mark.parametrize(
+    ("told", "value"),
+    [
+        (SqlColumn("timestamp"), naive(2026, 10, 25, 2, 30)),
+        (SqlColumn("timestamp", tz="Europe/Berlin"), naive(2026, 10, 25, 2, 30)),
+        (SqlColumn("datetime", tz="Europe/Berlin"), naive(2026, 10, 25, 2, 30).replace(fold=1)),
+        (SqlColumn("text", like="2026-01-31 23:59:59"), "2026-10-25 02:30:00"),
+        (SqlColumn("text", like="2026-01-31T23:59:59+01:00", tz="Europe/Berlin"), "2026-10-25T02:30:00+01:00"),
+    ],
+)
+def test_a_cursor_of_a_zones_clock_has_its_bounds_and_rows_as_the_column_shows_them(
+    told: SqlColumn, value: object
+) -> None:
+    start, end = naive(2026, 10, 25, 1), naive(2026, 10, 25, 4)
+    window = window_of(initial=start, now=lambda: end, cursor=OF_BERLIN, sql=told)
+    _, bounds = window.sql("u", "oracledb")
+    shown = [str(bound).replace("T", " ") for bound in dict(bounds).values()]
+    assert shown == ["2026-10-25 01:00:00", "2026-10-25 04:00:00"]
+    assert list(window.track([{"u": value}], "u"))
+    assert window.tally.top == naive(2026, 10, 25, 2, 30)
 
 
 def test_what_is_no_time_is_for_the_cursor_to_refuse() -> None:

@@ -83,13 +83,32 @@ def test_an_engine_a_session_a_hook_and_a_conn_id(opened: Any, monkeypatch: pyte
 
 
 @pytest.mark.parametrize(
-    "answer", ["'2026-01-01 12:00:00.5'", "'2026-01-01T12:00:00.500000Z'", "'2026-01-01T13:00:00.5+01:00'"]
+    "answer",
+    [
+        "'2026-01-01 12:00:00.5'",
+        "'2026-01-01T12:00:00.500000Z'",
+        "'2026-01-01T13:00:00.5+01:00'",
+        "'2026-01-01 12:00:00.5000000'",
+        "'2026-01-01 13:00:00,5+0100'",
+    ],
 )
 def test_a_query_of_ones_own(opened: Any, answer: str) -> None:
     moment = datetime(2026, 1, 1, 12, 0, 0, 500_000, tzinfo=UTC)
     assert sql_now(opened.connect, query=f"SELECT {answer}")() == moment
     with pytest.raises(CursorTypeError, match="the time of the database"):
         sql_now(opened.connect, query="SELECT 5")()
+
+
+def test_an_answer_without_a_time_says_so(opened: Any) -> None:
+    engine = sa.create_engine("sqlite://")
+    for source in (opened.connect, engine, lambda: Session(engine)):
+        with pytest.raises(WatermarkError, match=r"has no row: SELECT 1 WHERE 0\nGive sql_now\(\) a query"):
+            sql_now(source, query="SELECT 1 WHERE 0")()
+        with pytest.raises(CursorTypeError, match="the time of the database is None"):
+            sql_now(source, query="SELECT NULL")()
+        with pytest.raises(CursorTypeError, match=r"the time of the database is 'soon'.*not ISO 8601"):
+            sql_now(source, query="SELECT 'soon'")()
+    engine.dispose()
 
 
 def test_for_a_cursor_without_a_zone_the_time_of_one(opened: Any) -> None:

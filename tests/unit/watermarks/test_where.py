@@ -185,6 +185,20 @@ def test_a_timestamptz_is_refused_where_there_is_none(dialect: Any, url: str) ->
     assert "u >= %(param_1)s" in str(condition.compile(dialect=POSTGRESQL()))
 
 
+@pytest.mark.parametrize("type_", [sa.Numeric(20, 6), sa.Integer(), sa.types.NullType()])
+def test_decimals_are_refused_on_sqlite(type_: Any) -> None:
+    """SQLAlchemy binds a Numeric as a float there."""
+    window = window_of(initial=Decimal("0.1"), now=None, delay=None)
+    engine, column = sa.create_engine("sqlite://"), sa.column("amount", type_)
+    with pytest.raises(CursorTypeError, match=r"not exact.*\nCompare whole ones"):
+        window.where(column, on=engine)
+    condition = window.where(column)  # and which database it is for, only the query knows
+    with engine.connect() as connection, pytest.raises(CursorTypeError, match=r"not exact.*\nCompare whole ones"):
+        connection.execute(sa.select(column).where(condition))
+    compiled = condition.compile(dialect=POSTGRESQL())
+    assert (str(compiled), list(compiled.params.values())) == ("amount >= %(param_1)s", [Decimal("0.1")])
+
+
 def test_a_uuid_is_written_as_its_column_keeps_it() -> None:
     first = UUID("01800000-0000-7000-8000-000000000001")
     window = window_of(initial=first, now=None, delay=None)

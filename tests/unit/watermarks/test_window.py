@@ -6,6 +6,7 @@ import contextlib
 import sqlite3
 from datetime import date, datetime, timedelta, timezone
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
@@ -388,6 +389,44 @@ def test_a_start_is_rounded_down_and_an_end_up_so_that_no_row_lies_outside(
 @pytest.mark.parametrize(("moment", "form", "text"), AT_A_BORDER)
 def test_what_lies_at_a_border_is_rounded_up_too(moment: datetime, form: str, text: str) -> None:
     assert formatted(moment, form, None, up=True) == text
+
+
+@pytest.mark.parametrize(
+    ("moment", "form", "tz", "text"),
+    [  # clocks in Berlin go back at 01:00 in UTC, those of Lord Howe by half an hour at 15:00
+        ("2026-10-25T00:30:15", "%Y-%m-%dT%H:%M%z", BERLIN, "2026-10-25T02:31+0200"),
+        ("2026-10-25T00:59:15", "%Y-%m-%dT%H:%M%z", BERLIN, "2026-10-25T02:00+0100"),
+        ("2026-10-25T01:30:15", "%Y-%m-%dT%H:%M%z", BERLIN, "2026-10-25T02:31+0100"),
+        ("2026-10-25T01:59:59.5", "%Y-%m-%dT%H:%M:%S%z", BERLIN, "2026-10-25T03:00:00+0100"),
+        ("2026-10-25T00:30:15", "%Y-%m-%dT%H%z", BERLIN, "2026-10-25T02+0100"),
+        ("2026-10-25T00:30:15", "%Y-%m-%d %H", BERLIN, "2026-10-25 03"),
+        ("2026-10-25T01:00:00", "%Y-%m-%d %H", BERLIN, "2026-10-25 03"),
+        ("2026-10-25T01:30:15", "%Y-%m-%d %H", BERLIN, "2026-10-25 03"),
+        ("2026-03-29T00:59:30", "%Y-%m-%d %H:%M", BERLIN, "2026-03-29 03:00"),
+        ("2026-04-04T15:15:00", "%Y-%m-%d %H%z", "Australia/Lord_Howe", "2026-04-05 02+1030"),
+        ("2026-10-25T00:30:15", "date", BERLIN, "2026-10-26"),
+        ("9999-12-31T23:59:59.5", "%Y", None, "9999"),
+        ("9999-12-31T23:59:59.5", "%H:%M", None, "23:59"),
+    ],
+)
+def test_an_end_in_the_nights_of_clock_changes_never_goes_back(moment: str, form: str, tz: Any, text: str) -> None:
+    given = datetime.fromisoformat(f"{moment}{'00000' * ('.' in moment)}").replace(tzinfo=UTC)
+    assert formatted(given, form, tz, up=True) == text
+
+
+@pytest.mark.parametrize("zone", [BERLIN, "Australia/Lord_Howe", "America/Havana", "America/St_Johns", "Asia/Tokyo"])
+def test_an_end_names_a_moment_after_it_and_within_the_unit_on_every_day_that_has_a_change(zone: str) -> None:
+    days = [datetime(2026, 1, 1, tzinfo=UTC) + timedelta(days=number) for number in range(365)]
+    offsets = [day.astimezone(ZoneInfo(zone)).utcoffset() for day in days]
+    changed = [day for day, one, other in zip(days, offsets, offsets[1:], strict=False) if one != other]
+    assert len(changed) == (0 if zone == "Asia/Tokyo" else 2)
+    for first in changed or days[:1]:
+        for number in range(96):
+            moment = first + timedelta(minutes=15 * number, seconds=11, microseconds=5)
+            for form, unit in (("%H:%M:%S", 1), ("%H:%M", 60), ("%H", 5400)):  # an hour of Lord Howe may be longer
+                text = str(formatted(moment, f"%Y-%m-%dT{form}%z", zone, up=True))
+                end = datetime.strptime(text, f"%Y-%m-%dT{form}%z")
+                assert timedelta(0) < end - moment <= timedelta(seconds=unit)
 
 
 @pytest.mark.parametrize("form", ["date", "epoch", "%Y", "%H:%M"])

@@ -185,13 +185,6 @@ def _dag_of(task: TaskSpec, others: frozenset[str]) -> DAG:
     return dag
 
 
-MOST_DAGS = 64
-_made_dags: dict[Any, tuple[DAG, TaskSpec]] = {}
-"""Of tasks that are no operators. Making one takes Airflow longer than an attempt takes the crash explorer; the task is
-kept beside it, as its assets are told apart by where they are in memory.
-"""
-
-
 def _known_by(asset: Any) -> object:
     """What is the same of two assets that are; anything else is only the same as itself."""
     if type(asset) is Asset and not asset.watchers:
@@ -332,6 +325,7 @@ class TaskAttempt:
             if dag_id == task.dag_id and task_id != task.task_id
         )
         key = (
+            *map(os.environ.get, _VARIABLES.values()),
             task.dag_id,
             task.task_id,
             task.retries,
@@ -339,11 +333,11 @@ class TaskAttempt:
             tuple(map(_known_by, task.outlets)),
             others,
         )
-        if key not in _made_dags:
-            if len(_made_dags) >= MOST_DAGS:
-                _made_dags.clear()
-            _made_dags[key] = _dag_of(task, others), task
-        return _made_dags[key][0]
+        if key not in self.world.dags:
+            # The task is kept beside it, as its assets are told apart by where they are in memory.
+            self.world.dags[key] = _dag_of(task, others), task
+        dag: DAG = self.world.dags[key][0]
+        return dag
 
     def _dag_run(self) -> Any:
         from airflow.sdk.api.datamodels._generated import DagRun, DagRunState, DagRunType

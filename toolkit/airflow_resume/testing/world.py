@@ -126,6 +126,8 @@ class World:
     """By name."""
     events: list[AssetEvent] = field(default_factory=list)
     """Of all assets, oldest first."""
+    dags: dict[Any, Any] = field(default_factory=dict, repr=False)
+    """Dags of tasks that are no operators, which Airflow is slow to make; another world has its own."""
 
     @property
     def observer(self) -> Observer | None:

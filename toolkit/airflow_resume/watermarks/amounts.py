@@ -17,8 +17,8 @@ MAX_DIGITS = 4_000
 SURELY_SHORT_BITS = 3 * MAX_DIGITS
 """A number of fewer bits has no more digits than that, and there is no need to count them."""
 
-_INT = re.compile(r"[+-]?[0-9]+")
-_DECIMAL = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)")
+_INT = r"[+-]?[0-9]+"
+_DECIMAL = r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)"
 _SHORTER = "Use a shorter key, or cursor=Cursor.text()."
 _EXACT = Context(prec=3 * MAX_DIGITS, traps=[Inexact])
 """Digits enough for every sum and remainder; the usual 28 would round, and perhaps up."""
@@ -54,7 +54,7 @@ class IntCursor(CursorType[int]):
         """
         if type(value) is int and value.bit_length() < SURELY_SHORT_BITS:
             return value
-        if isinstance(value, str) and _INT.fullmatch(value.strip()):
+        if isinstance(value, str) and re.fullmatch(_INT, value.strip()):
             return _checked_int(value.strip(), value, what)
         if isinstance(value, SupportsIndex) and not isinstance(value, bool):
             return _checked_int(_index(value, what), value, what)
@@ -121,7 +121,7 @@ class DecimalCursor(CursorType[Decimal]):
             CursorTypeError: not a finite number, or a float, which is not exact: it is the neighbour of 0.1 and not
                 0.1; or text with an exponent.
         """
-        if isinstance(value, str) and _DECIMAL.fullmatch(value.strip()):
+        if isinstance(value, str) and re.fullmatch(_DECIMAL, value.strip()):
             return _checked_decimal(Decimal(value.strip()), value, what)
         if isinstance(value, Decimal):
             if not value.is_finite():

@@ -51,6 +51,6 @@ def decide_bounds(
         end = furthest if end is None else min(end, furthest)
     if lookback is None or first is None:
         return Bounds(start=at, end=end)
-    # A lookback widens what is read. It never goes before the first value, nor behind the mark.
+    # A lookback widens what is read. It never goes before the first value, nor after the mark.
     earlier: Any = cursor.minus(at, lookback)
     return Bounds(start=min(mark, max(earlier, first)), end=end)

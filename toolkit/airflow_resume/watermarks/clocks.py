@@ -1,9 +1,9 @@
-"""A point in time on the clock of a zone, where an hour may come twice, so that no row lies before a bound too early.
+"""Points in time and what a clock shows: the moment that a reading is taken for, and a *now* that skips no row.
 
 A column without a zone shows 02:30 twice in the night of an autumn change. Nobody can tell the two apart, so a bound in
-the first of the two hours is written as the beginning of the second one: a row that shows 02:30 is loaded with the
-second hour, when it is certain that no more of them will come. The bounds never go back, so each row lies in exactly
-one window.
+the first of the two hours is written as the beginning of the second one (`zones.lowest_from`): a row that shows 02:30
+is loaded with the second hour, when it is certain that no more of them will come. The bounds never go back, so each row
+lies in exactly one window.
 """
 
 from __future__ import annotations
@@ -11,36 +11,9 @@ from __future__ import annotations
 from datetime import datetime, timedelta, timezone
 from zoneinfo import ZoneInfo
 
+from airflow_resume.watermarks.zones import lowest_from
+
 _DAY = timedelta(days=1)
-_SECOND = timedelta(seconds=1)
-
-
-def bound_on_clock(moment: datetime, tz: str) -> datetime:
-    """The least that the clock of a zone shows from `moment` on; naive.
-
-    Raises:
-        OverflowError: it shows a year before 1 or after 9999.
-    """
-    zone = ZoneInfo(tz)
-    shown = moment.astimezone(zone)
-    naive = shown.replace(tzinfo=None, fold=0)
-    again = naive.replace(tzinfo=zone, fold=1)
-    if shown.fold or again.utcoffset() == shown.utcoffset():
-        return naive
-    return _set_back(moment.astimezone(timezone.utc), again.astimezone(timezone.utc), zone)
-
-
-def _set_back(before: datetime, after: datetime, zone: ZoneInfo) -> datetime:
-    """What the clock shows when it has been set back, between two points in time that show the same."""
-    before, after = before.replace(microsecond=0), after.replace(microsecond=0)
-    old = before.astimezone(zone).utcoffset()
-    while after - before > _SECOND:
-        middle = (before + (after - before) / 2).replace(microsecond=0)
-        if middle.astimezone(zone).utcoffset() == old:
-            before = middle
-        else:
-            after = middle
-    return after.astimezone(zone).replace(tzinfo=None, fold=0)
 
 
 def now_on_clock(moment: datetime, tz: str) -> datetime:
@@ -52,10 +25,14 @@ def now_on_clock(moment: datetime, tz: str) -> datetime:
     zone = ZoneInfo(tz)
     before: timedelta | None = (moment - _DAY).astimezone(zone).utcoffset()
     as_before = (moment.astimezone(timezone.utc) + (before or timedelta())).replace(tzinfo=None)
-    return min(bound_on_clock(moment, tz), as_before)
+    return min(lowest_from(moment, zone), as_before)
 
 
 def latest_reading(naive: datetime, tz: str) -> datetime:
-    """The last point in time at which the clock of a zone shows this; in UTC."""
+    """The last point in time at which the clock of a zone shows this; in UTC.
+
+    What it passes over in spring is read as if it had been set before: too early, so a row that shows it nevertheless
+    belongs to the window whose condition finds it, or to an earlier one, and not to one after it.
+    """
     plain = datetime.combine(naive.date(), naive.time())  # pandas refuses a time that comes twice
     return plain.replace(tzinfo=ZoneInfo(tz), fold=1).astimezone(timezone.utc)

@@ -5,15 +5,17 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any, Generic
+from typing import TYPE_CHECKING, Any, Generic
 
 from typing_extensions import TypeVar
 
 from airflow_resume.watermarks.cursor import CursorType
-from airflow_resume.watermarks.drivers import Driver, Style
-from airflow_resume.watermarks.sql import Bounds, found_driver, is_plain_column, label_of, predicate
 from airflow_resume.watermarks.sql_column import Columns, SqlColumn, columns_of, parts_of
 from airflow_resume.watermarks.track import THE_ONE, Nulls
+
+if TYPE_CHECKING:
+    from airflow_resume.watermarks.drivers import Driver, Style
+    from airflow_resume.watermarks.sql import Bounds
 
 T = TypeVar("T", default=Any)
 log = logging.getLogger(__name__)
@@ -65,11 +67,13 @@ class QueryConditions(Generic[T]):
             CursorTypeError: the column cannot be compared exactly with the cursor, or its database is not known.
             TypeError: `on` is nothing of a known driver. ValueError: another number of columns, a style that is none.
         """
-        told = self._told_columns(type)
+        from airflow_resume.watermarks.sql import found_driver, label_of, predicate
+
+        columns = self._told_columns(type)
         names = (column,) if isinstance(column, str) else tuple(column)
-        self._look_at_database(names, told, found_driver(on, told))
+        self._look_at_database(names, columns, found_driver(on, columns))
         return predicate(
-            self._for_query(label_of(self._label, names, type)), column, told, on=on, style=style, first=first
+            self._for_query(label_of(self._label, names, type)), column, columns, on=on, style=style, first=first
         )
 
     def where(self, *columns: Any, on: object = None, type: Columns = None) -> Any:  # noqa: A002
@@ -97,8 +101,10 @@ class QueryConditions(Generic[T]):
         """Whether the row at the start is loaded already, as with an id that is unique."""
         return self._start == self._at and THE_ONE in self._known
 
-    def _look_at_database(self, names: Sequence[str], told: Sequence[SqlColumn], driver: Driver | None) -> None:
+    def _look_at_database(self, names: Sequence[str], columns: Sequence[SqlColumn], driver: Driver | None) -> None:
         """Note what the database would do to values in silence, and warn of it once."""
+        from airflow_resume.watermarks.collations import is_plain_column
+
         parts = parts_of(self._cursor)
         dialect = None if driver is None else driver.dialect
         if dialect == "sqlite":
@@ -109,7 +115,7 @@ class QueryConditions(Generic[T]):
         if dialect not in {"sqlite", "mysql"} or self._has_warned:
             return
         starts: Any = self._start if len(parts) > 1 else (self._start,)
-        for part, start, name, column in zip(parts, starts, names, told, strict=False):
+        for part, start, name, column in zip(parts, starts, names, columns, strict=False):
             bound: Any = part.present(start)
             if column.type is None and isinstance(bound, datetime) and bound.tzinfo is not None:
                 self._has_warned = True
@@ -122,10 +128,12 @@ class QueryConditions(Generic[T]):
                 )
                 return
 
-    def _told_columns(self, told: Columns) -> tuple[SqlColumn, ...]:
-        return self._columns if told is None else columns_of(told, self._cursor)
+    def _told_columns(self, columns: Columns) -> tuple[SqlColumn, ...]:
+        return self._columns if columns is None else columns_of(columns, self._cursor)
 
     def _for_query(self, label: str) -> Bounds:
+        from airflow_resume.watermarks.sql import Bounds
+
         self._must_track = self._must_track or self._nulls == "raise"
         return Bounds(
             cursor=self._cursor,

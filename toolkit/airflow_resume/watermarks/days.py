@@ -14,7 +14,7 @@ from airflow_resume.watermarks.moments import is_moment
 from airflow_resume.watermarks.timed import TimedCursor, unboxed
 from airflow_resume.watermarks.zones import check_zone, earliest, lowest_from, shown, zone_of
 
-_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_DATE = r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ def lacks_zone(cursor: object) -> bool:
 
 def looks_like_day(text: str) -> bool:
     """Whether the text is written as a day, without a time."""
-    return _DATE.fullmatch(text.strip()) is not None
+    return re.fullmatch(_DATE, text.strip()) is not None
 
 
 def _day_of_text(text: str, what: str) -> date:

@@ -1,4 +1,4 @@
-"""Which database a connection leads to, and how its driver marks parameters: found without importing anything."""
+"""The database that a connection leads to, and how its driver marks parameters; no driver is imported for it."""
 
 from __future__ import annotations
 
@@ -73,16 +73,24 @@ _ALIASES = {"mariadb": "mysql", "postgres": "postgresql", "cockroachdb": "postgr
 
 
 def driver_of(on: object) -> Driver:
-    """The driver behind what a query is run with.
+    """The driver of what a query is run with.
 
     Args:
         on: a DB-API connection or cursor, the driver's module or its name, an SQLAlchemy engine, connection or session
-            (whose `text()` takes named parameters), or an Airflow `DbApiHook`.
+            (whose `text()` takes named parameters), or an Airflow `DbApiHook`. A name must be one that is known here:
+            what else is imported differs between processes.
 
     Raises:
         TypeError: none of them, or of a driver that is not known here.
     """
-    names = [on] if isinstance(on, str) else [on.__name__] if isinstance(on, ModuleType) else list(_modules_of(on))
+    if isinstance(on, str):
+        if named := _known(on):
+            return named
+        raise TypeError(
+            f"{on[:40]!r} is no driver that is known here.\n"
+            f"Give one of {', '.join(map(repr, sorted(_KNOWN)))}, or the connection itself."
+        )
+    names = [on.__name__] if isinstance(on, ModuleType) else list(_modules_of(on))
     if any(name.partition(".")[0] == "sqlalchemy" for name in names):
         return _of_sqlalchemy(on)
     for name in names:
@@ -94,15 +102,10 @@ def driver_of(on: object) -> Driver:
         if style := _style_in(name):
             return Driver(None, style)
     raise TypeError(
-        f"on={_shown(on)} is not a connection of a driver that is known here.\n"
+        f"on=<{type(on).__module__}.{type(on).__qualname__}> is not a connection of a driver that is known here.\n"
         "Give a DB-API connection or cursor, an SQLAlchemy engine, connection or session, an Airflow hook, or the"
         ' name of a driver such as "psycopg2"; or say style="named" alone.'
-    )
-
-
-def _shown(on: object) -> str:
-    """Never the repr of a connection, which may have a password in it."""
-    return repr(on[:40]) if isinstance(on, str) else f"<{type(on).__module__}.{type(on).__qualname__}>"
+    )  # never the repr of a connection, which may have a password in it
 
 
 def _modules_of(on: object) -> Iterator[str]:
@@ -146,7 +149,7 @@ def _of_sqlalchemy(on: Any) -> Driver:
         dialect = getattr(on.get_bind(), "dialect", None)
     if dialect is None:
         raise TypeError(
-            f"on={_shown(on)} is bound to no database.\n"
+            f"on=<{type(on).__module__}.{type(on).__qualname__}> is bound to no database.\n"
             "Give an engine, a connection, or a session that was made with one."
         )
     return Driver(plain_dialect(dialect.name), "named", lacks_uuid=getattr(dialect, "driver", None) == "psycopg2")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import date, datetime, time, timedelta, timezone
+from datetime import MAXYEAR, date, datetime, time, timedelta, timezone, tzinfo
 
 from airflow_resume.watermarks.zones import earliest, latest, zone_of
 
@@ -54,27 +54,45 @@ def _as_text(moment: datetime, form: str) -> str:
 
 
 def _rounded_up(moment: datetime, form: str) -> datetime:
-    """The next moment that the form can show; the moment itself where it can show that."""
+    """The next moment that the form can show; the moment itself where it can show that, or the years end."""
     text = _as_text(moment, form)
-    is_first = moment == datetime.min.replace(tzinfo=moment.tzinfo)
-    if is_first or _as_text(moment - timedelta(microseconds=1), form) != text:
+    is_first = moment.replace(tzinfo=None) == datetime.min  # noqa: DTZ901  what its clock shows
+    if is_first or _as_text(_later(moment, timedelta(microseconds=-1)), form) != text:
         return moment
-    return next((later for later in _next_units(moment) if _as_text(later, form) != text), moment)
+    try:
+        units, since = _next_units(moment), _microseconds_since_1970  # Python compares times of one zone by its clock
+        return next(later for later in units if since(later) > since(moment) and _as_text(later, form) != text)
+    except (StopIteration, OverflowError):
+        return moment
 
 
 def _next_units(moment: datetime) -> Iterator[datetime]:
-    """Where the next second, minute, hour, day, month and year begin."""
+    """Where the next second, minute, hour, day, month and year begin.
+
+    Counted in UTC: on the clock, an hour that comes twice would end before it comes for the second time.
+    """
     second = moment.replace(microsecond=0)
-    yield second + timedelta(seconds=1)
-    minute = second.replace(second=0)
-    yield minute + timedelta(minutes=1)
-    hour = minute.replace(minute=0)
-    yield hour + timedelta(hours=1)
-    day = hour.replace(hour=0)
-    yield day + timedelta(days=1)
-    month = day.replace(day=1)
-    yield (month + timedelta(days=31)).replace(day=1)
-    yield month.replace(year=month.year + 1, month=1)
+    yield _later(second, timedelta(seconds=1))
+    yield _later(second.replace(second=0), timedelta(minutes=1))
+    hour = second.replace(minute=0, second=0)
+    hours = [_later((hour + timedelta(hours=n)).replace(fold=fold), timedelta(0)) for n in (0, 1, 2) for fold in (0, 1)]
+    # An hour that clocks pass over in part, as on Lord Howe, does not begin.
+    yield from sorted((each for each in hours if not each.minute), key=_microseconds_since_1970)
+    day = datetime.combine(moment.date(), time.min)
+    yield _begin(day + timedelta(days=1), moment.tzinfo)
+    yield _begin((day.replace(day=1) + timedelta(days=31)).replace(day=1), moment.tzinfo)
+    if moment.year < MAXYEAR:
+        yield _begin(day.replace(year=moment.year + 1, month=1, day=1), moment.tzinfo)
+
+
+def _later(moment: datetime, span: timedelta) -> datetime:
+    """The moment `span` later, with the `fold` that its clock has then."""
+    zone = moment.tzinfo
+    return moment + span if zone is None else (moment.astimezone(timezone.utc) + span).astimezone(zone)
+
+
+def _begin(midnight: datetime, zone: tzinfo | None) -> datetime:
+    return midnight if zone is None else earliest(midnight, zone).astimezone(zone)
 
 
 def _microseconds_since_1970(moment: datetime) -> int:

@@ -41,7 +41,7 @@ def watched(
         CursorColumnError, CursorTypeError, NullCursorError, FutureRowError, UnsortedRowsError: as for rows.
         TypeError: a function of a row.
     """
-    if not frame.size and not frame.names():  # as of an empty list of rows
+    if not frame.size and not frame.names():  # such as one made of an empty list of rows
         return frame.data
     watch = _Watch(rules, frame, tally, key=key, unique=unique, version=version, order=order)
     if not frame.size:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import sys
-from typing import Any, Protocol, TypeVar
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from airflow_resume.watermarks.columns import Frame
-from airflow_resume.watermarks.frames_of_arrow import ArrowFrame
-from airflow_resume.watermarks.frames_of_pandas import PandasFrame
-from airflow_resume.watermarks.frames_of_polars import PolarsFrame
+if TYPE_CHECKING:
+    from airflow_resume.watermarks.columns import Frame
 
 
 class FrameLike(Protocol):
@@ -35,12 +34,14 @@ def frame_of(data: object) -> Frame | None:
     for library, kinds, opener in _LIBRARIES:
         module = sys.modules.get(library)
         if module is not None and isinstance(data, tuple(getattr(module, kind, ()) for kind in kinds)):
-            return opener(data)
+            frame: Frame = getattr(import_module(f"{__package__}.{opener[0]}"), opener[1])(data)
+            return frame
     return None
 
 
-_LIBRARIES: tuple[tuple[str, tuple[str, ...], type[Frame]], ...] = (
-    ("pandas", ("DataFrame",), PandasFrame),
-    ("polars", ("DataFrame",), PolarsFrame),
-    ("pyarrow", ("Table", "RecordBatch"), ArrowFrame),
+_LIBRARIES: tuple[tuple[str, tuple[str, ...], tuple[str, str]], ...] = (
+    ("pandas", ("DataFrame",), ("frames_of_pandas", "PandasFrame")),
+    ("polars", ("DataFrame",), ("frames_of_polars", "PolarsFrame")),
+    ("pyarrow", ("Table", "RecordBatch"), ("frames_of_arrow", "ArrowFrame")),
 )
+"""The library, its frames, and where ours are: imported for the first frame, not when a Dag file is read."""

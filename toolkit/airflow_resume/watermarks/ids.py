@@ -12,8 +12,8 @@ from airflow_resume.watermarks.cursor_type import CursorType, refusal
 
 MAX_BYTES = 2_000
 
-_UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
-_BYTES = re.compile(r"(?:0x)?((?:[0-9a-fA-F]{2})*)")
+_UUID = r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
+_BYTES = r"(?:0x)?((?:[0-9a-fA-F]{2})*)"
 _WITHOUT_ORDER = frozenset({1, 2, 3, 4, 5})
 
 
@@ -39,7 +39,7 @@ class UuidCursor(CursorType[UUID]):
         Raises:
             CursorTypeError: not a UUID or its text with hyphens, or one of a version that does not grow.
         """
-        is_text = isinstance(value, str) and _UUID.fullmatch(value.strip())
+        is_text = isinstance(value, str) and re.fullmatch(_UUID, value.strip())
         if not is_text and not isinstance(value, UUID):
             remedy = "Give a uuid.UUID or its text with hyphens, or use the cursor= that fits."
             raise refusal(value, remedy, what=what)
@@ -76,7 +76,7 @@ class BinaryCursor(CursorType[bytes]):
         Raises:
             CursorTypeError: neither bytes nor text of hexadecimal digits, or more than 2000 bytes.
         """
-        digits = _BYTES.fullmatch(value.strip()) if isinstance(value, str) else None
+        digits = re.fullmatch(_BYTES, value.strip()) if isinstance(value, str) else None
         if digits is not None:
             found = bytes.fromhex(digits[1])
         elif isinstance(value, (bytes, bytearray, memoryview)):
@@ -95,4 +95,4 @@ class BinaryCursor(CursorType[bytes]):
 
 def looks_like_uuid(text: str) -> bool:
     """Whether the text is written as a UUID."""
-    return _UUID.fullmatch(text.strip()) is not None
+    return re.fullmatch(_UUID, text.strip()) is not None

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 MARK, WINDOW = "resume.watermark", "resume.window"
 _SEPARATOR = "~~"
 _JSON = "~j"
-_OTHER = re.compile(rb"[^A-Za-z0-9_.-]")
+_OTHER = rb"[^A-Za-z0-9_.-]"
 _MAX_KEY = 200
 _TAIL = 16
 
@@ -93,11 +93,11 @@ def _cut(key: str) -> str:
 
 def url_safe(text: str) -> str:
     """The text; a byte of its UTF-8 that is no letter, digit, `_`, `.` or `-` becomes `~` and two hex digits."""
-    return _OTHER.sub(lambda found: b"~%02X" % found[0][0], text.encode()).decode()
+    return re.sub(_OTHER, lambda found: b"~%02X" % found[0][0], text.encode()).decode()
 
 
 def _part(partition: str) -> str:
-    """The partition as a part of a key: text as it is, other JSON behind `~j`; no two partitions have one part."""
+    """The partition as a part of a key: text as it is, other JSON after `~j`; no two partitions have one part."""
     return url_safe(json.loads(partition)) if partition.startswith('"') else f"{_JSON}{url_safe(partition)}"
 
 

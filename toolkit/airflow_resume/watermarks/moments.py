@@ -17,7 +17,7 @@ from airflow_resume.watermarks.zones import begins_day, check_zone, earliest, pl
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
-_MOMENT = re.compile(
+_MOMENT = (
     r"(?P<date>[0-9]{4}-[0-9]{2}-[0-9]{2})"
     r"(?:[Tt ](?P<minute>[0-9]{2}:[0-9]{2})(?::(?P<second>[0-9]{2})(?:[.,](?P<fraction>[0-9]+))?)?"
     r" ?(?P<offset>[Zz]|[+-][0-9]{2}(?::?[0-9]{2}(?::[0-9]{2}(?:\.[0-9]{6})?)?)?)?)?"
@@ -165,7 +165,7 @@ def floored(value: datetime, granularity: timedelta) -> datetime:
 
 def looks_like_moment(text: str) -> bool:
     """Whether the text is written as a point in time, or as a day."""
-    return _MOMENT.fullmatch(text.strip()) is not None
+    return re.fullmatch(_MOMENT, text.strip()) is not None
 
 
 def read_moment(value: object, what: str) -> datetime:
@@ -182,7 +182,7 @@ def read_moment(value: object, what: str) -> datetime:
 
 def moment_with_offset(value: object) -> datetime | None:
     """The point in time that a text with an offset from UTC names; None for anything else."""
-    found = _MOMENT.fullmatch(value.strip()) if isinstance(value, str) else None
+    found = re.fullmatch(_MOMENT, value.strip()) if isinstance(value, str) else None
     if found is None or not found["offset"]:
         return None
     try:
@@ -241,7 +241,7 @@ def _moment_of_text(text: str, what: str) -> datetime:
 
 @lru_cache(maxsize=512)  # a window parses the few texts of its records again and again
 def _read(text: str) -> datetime:
-    found = _MOMENT.fullmatch(text.strip())
+    found = re.fullmatch(_MOMENT, text.strip())
     if found is None:
         raise ValueError(text)
     return datetime.fromisoformat(_normalised(found))

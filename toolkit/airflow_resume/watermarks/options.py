@@ -17,7 +17,7 @@ from airflow_resume.watermarks.cursor import CursorType
 from airflow_resume.watermarks.keys import MARK, partition_text
 from airflow_resume.watermarks.loading import Advance
 from airflow_resume.watermarks.partition import Partition
-from airflow_resume.watermarks.sql_column import Columns, check_columns
+from airflow_resume.watermarks.sql_column import Columns
 from airflow_resume.watermarks.track import Future, Nulls
 from airflow_resume.watermarks.zones import host_zone
 
@@ -64,7 +64,10 @@ class Options(Generic[T]):
             check_choice(name, getattr(self, name), choices)
         if self.nulls is not None:
             check_choice("nulls", self.nulls, Nulls)
-        check_columns(self.sql, self.cursor)
+        if self.sql is not None:
+            from airflow_resume.watermarks.sql_bounds import check_columns
+
+            check_columns(self.sql, self.cursor)
         check_whole("history", self.history, least=0)
         if not callable(self.initial):
             self.cursor.parse(self.initial, what="initial")

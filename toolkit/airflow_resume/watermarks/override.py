@@ -116,22 +116,25 @@ def _bound(value: JsonValue, what: str, options: Options[T], *, up: bool = False
 
 def _of_backfill(context: AnyContext, options: Options[T]) -> Override[T]:
     if options.backfill == "forbid":
-        raise BackfillError(f"The watermark {options.name!r} has backfill='forbid', and this is a backfill run.")
+        raise BackfillError(
+            f"{_named(options)} cannot load this backfill run: backfill='forbid' is set.",
+            f"Set backfill='isolated' or 'fill', or trigger {_with_conf(options)}.",
+        )
     start, end = _interval(context, options)
     if not start < end:
         raise BackfillError(
-            f"A backfill run loads its data interval, and that of this run is empty: it begins at {start} and ends at"
-            f" {end}. In Airflow 3 all are, with schedule='@daily' or a cron expression.",
-            "Use the schedule CronDataIntervalTimetable('@daily', timezone='UTC'), with which they are not, or trigger"
-            f" {_with_conf(options)}.",
+            f"{_named(options)} cannot load this backfill run: its data interval is empty, from {start} to {end}. In"
+            " Airflow 3 that is so for every schedule that is a cron expression, such as '@daily'.",
+            "Schedule the Dag by CronDataIntervalTimetable('@daily', timezone='UTC'), whose data intervals are not"
+            f" empty, or trigger {_with_conf(options)}.",
         )
     _check_zone_is_known(context, options, start, end)
     first, last = options.cursor.interval(start, end)
     bounds = Bounds(start=first, end=last)
     if bounds.is_empty:
         raise BackfillError(
-            f"A backfill run loads the days that end in its data interval, and from {start} to {end} none does: it is"
-            f" {bounds.start} all the time.",
+            f"{_named(options)} cannot load this backfill run: it loads the days that end in the data interval, and"
+            f" from {start} to {end} no day ends, it is {bounds.start} all the time.",
             f"Use a schedule of whole days in the watermark's time zone, or trigger {_with_conf(options)}.",
         )
     return Override(bounds=bounds, origin="backfill", commits=options.backfill == "fill")
@@ -141,27 +144,26 @@ def _interval(context: AnyContext, options: Options[Any]) -> tuple[datetime, dat
     """The stretch of time that a backfill run is for: its data interval, or its partition.
 
     Raises:
-        BackfillError: it has neither, or none that the cursor can be held against.
+        BackfillError: it has neither, or none that the cursor can be compared with.
     """
     start, end = context.get("data_interval_start"), context.get("data_interval_end")
     key, date = partition_of(context)
-    missing = ""
     if not options.cursor.has_clock:
-        missing = "no telling which values of this cursor it has"
+        why = f"it is for an interval, and which values of this cursor ({options.cursor.type}) are in it is not known"
     elif start is not None and end is not None:
         return start, end
     elif key is None:
-        missing = "none in this run"
+        why = "it has no data interval, and is for no partition"
     elif date is None:
-        missing = f"none in this run: it is for the partition {key!r}, and Airflow does not know of what date that is"
+        why = f"it is for the partition {key!r}, and Airflow does not know the date of that"
     else:
         end = end_of_partition(context.get("dag"), date)
         if end is not None:
             return date, end
         timetable = type(getattr(context.get("dag"), "timetable", None)).__name__
-        missing = f"none in this run: it is for the partition {key!r}, and {timetable} does not say where that ends"
+        why = f"it is for the partition {key!r}, and {timetable} does not say when that ends"
     raise BackfillError(
-        f"A backfill run loads its data interval, and there is {missing}.", f"Trigger {_with_conf(options)} instead."
+        f"{_named(options)} cannot load this backfill run: {why}.", f"Trigger {_with_conf(options)} instead."
     )
 
 
@@ -176,10 +178,15 @@ def _check_zone_is_known(context: AnyContext, options: Options[Any], start: date
     if in_utc != there:
         remedy = f"Cursor.date({written(zone)})" if is_of_days else f"Cursor.datetime({written(zone)}, naive=True)"
         raise BackfillError(
-            f"A backfill run loads its data interval, which begins at {in_utc[0]} in UTC and at {there[0]} in the time"
-            f" zone of the schedule, and the watermark {options.name!r} does not say which of the two its values are.",
+            f"{_named(options)} cannot load this backfill run: its data interval begins at {in_utc[0]} in UTC and at"
+            f" {there[0]} in the time zone of the schedule, and the watermark does not say which of the two its values"
+            " are.",
             f"Say it: cursor={remedy}, or the same with 'UTC'.",
         )
+
+
+def _named(options: Options[Any]) -> str:
+    return f"The watermark {options.name!r} on {options.asset.name!r}"
 
 
 def _with_conf(options: Options[Any]) -> str:

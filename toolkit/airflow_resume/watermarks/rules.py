@@ -24,7 +24,7 @@ class Rules:
 
     Args:
         cursor: of the watermark. `at`, `start`, `end`: of the window.
-        nulls: what becomes of rows without a value; None is "raise". `future`: of those at the end or behind it.
+        nulls: what becomes of rows without a value; None is "raise". `future`: of those at the end or after it.
         known: rows at `at` that are loaded already, by a hash of what makes each unlike the others.
     """
 
@@ -102,7 +102,7 @@ class Rules:
         )
 
     def keeps_future(self, count: int, value: Any) -> bool:
-        """Whether rows at the window's end or behind it are delivered.
+        """Whether rows at or after the window's end are delivered.
 
         There are `count` of them, and the last has `value`.
 
@@ -111,7 +111,7 @@ class Rules:
         """
         if self.future != "fail":
             return self.future == "clamp"
-        which = "A row bears" if count == 1 else f"The last of {count} rows bears"
+        which = "A row has" if count == 1 else f"The last of {count} rows has"
         raise FutureRowError(
             f"{which} {value!r}, which is not before the window's end {self.end!r}.",
             "Read with the window's end as well, or choose future='exclude' (a later run loads it) or"

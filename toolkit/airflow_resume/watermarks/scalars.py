@@ -51,8 +51,9 @@ def _numpy(value: Any) -> Any:
 
 
 def _of_datetime64(value: Any, unit: str) -> Any:
-    """Without a zone, as NumPy has none; NumPy itself rounds down."""
-    return value.astype("M8[D]" if unit in {"Y", "M", "W", "D"} else "M8[us]").item()
+    """Without a zone, as NumPy has none; NumPy itself rounds down. A week, a month or a year is its first day."""
+    is_of_days = unit.lstrip("0123456789") in {"Y", "M", "W", "D"}
+    return value.astype("M8[D]" if is_of_days else "M8[us]").item()
 
 
 def _pandas(value: Any) -> Any:
@@ -71,13 +72,13 @@ def _arrow(value: Any) -> Any:
     return plain(value.as_py())
 
 
-_FINE_TEXT = re.compile(r"[.,][0-9]{7,}")
+_FINE_TEXT = r"[.,][0-9]{7,}"
 
 
 def is_finer(value: Any) -> bool:
     """Whether a time has more digits than a cursor looks at, which ends at microseconds."""
     if isinstance(value, str):
-        return _FINE_TEXT.search(value) is not None
+        return re.search(_FINE_TEXT, value) is not None
     if getattr(value, "nanosecond", 0):  # of pandas
         return True
     unit = getattr(getattr(value, "dtype", None), "str", "")[1:]

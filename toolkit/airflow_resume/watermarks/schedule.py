@@ -7,23 +7,39 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from airflow_resume.attempt import AnyContext
+from airflow_resume.errors import BackfillError, WatermarkError
 from airflow_resume.watermarks.zones import plain_datetime, shown
 
 _WINTER, _SUMMER = datetime(2026, 1, 1, tzinfo=timezone.utc), datetime(2026, 7, 1, tzinfo=timezone.utc)
 
 
 def zone_of_schedule(dag: Any) -> tzinfo | None:
-    """The zone in which the Dag is scheduled, or else the Dag's; None where that is UTC, or not known."""
-    timetable = getattr(dag, "timetable", None)
+    """The zone in which the Dag is scheduled, or else the Dag's; None where that is UTC, or not known.
+
+    Raises:
+        WatermarkError: it has the name of a zone that is not known on this machine.
+    """
+    zone = _zone_of(getattr(dag, "timetable", None)) or _plain_zone(getattr(dag, "timezone", None))
+    is_utc = zone is None or all(not moment.astimezone(zone).utcoffset() for moment in (_WINTER, _SUMMER))
+    return None if is_utc else zone
+
+
+def _zone_of(timetable: Any) -> tzinfo | None:
     # Airflow's own timetables have it under the one name in the SDK, and under the other in the core.
-    zone: Any = getattr(timetable, "timezone", None) or getattr(timetable, "_timezone", None)
-    zone = zone or getattr(dag, "timezone", None)
+    return _plain_zone(getattr(timetable, "timezone", None) or getattr(timetable, "_timezone", None))
+
+
+def _plain_zone(zone: object) -> tzinfo | None:
+    """What is neither a name nor a zone, such as a stand-in in a test, says nothing."""
+    if not isinstance(zone, str):
+        return zone if isinstance(zone, tzinfo) else None
     try:
-        known = ZoneInfo(zone) if isinstance(zone, str) else zone
-        is_utc = all(not moment.astimezone(known).utcoffset() for moment in (_WINTER, _SUMMER))
-    except (LookupError, ValueError, TypeError, OSError):
-        return None
-    return None if known is None or is_utc else known
+        return ZoneInfo(zone)
+    except (LookupError, ValueError, OSError) as error:
+        raise WatermarkError(
+            f"The Dag is scheduled in the time zone {zone!r}, which is not known on this machine.",
+            "Correct the name, or install the package tzdata.",
+        ) from error
 
 
 def written(zone: tzinfo) -> str:
@@ -49,22 +65,28 @@ def end_of_partition(dag: Any, date: datetime) -> datetime | None:
     Args:
         dag: of the run.
         date: of a partition, aware.
+
+    Raises:
+        BackfillError: its cron expression cannot be read.
     """
     timetable = getattr(dag, "timetable", None)
     if type(timetable).__name__ != "CronPartitionTimetable":
         return None
     expression: Any = getattr(timetable, "expression", None) or getattr(timetable, "_expression", None)
-    zone: Any = getattr(timetable, "timezone", None) or getattr(timetable, "_timezone", None)
+    zone = _zone_of(timetable) or timezone.utc
+    plain = plain_datetime(date.astimezone(timezone.utc))  # one of pendulum counts by rules of its own
+    reading = shown(plain, zone)
     try:
         from croniter import croniter  # type: ignore[import-untyped]  # with which Airflow reads such a timetable itself
-    except ImportError:
-        return None
-    known = ZoneInfo(zone) if isinstance(zone, str) else zone
-    plain = plain_datetime(date.astimezone(timezone.utc))  # one of pendulum counts by rules of its own
-    reading = shown(plain, known)
-    cron = croniter(expression, reading)
-    following: datetime = cron.get_next(datetime)
+
+        cron = croniter(expression, reading)
+        following: datetime = cron.get_next(datetime)
+    except (ImportError, TypeError, ValueError, LookupError, AttributeError) as error:
+        raise BackfillError(
+            f"Where a partition of the schedule {expression!r} ends cannot be found ({error!r}).",
+            "Correct the expression, or install the package croniter where it is missing.",
+        ) from error
     if cron.expanded[1] == ["*"]:  # of every hour: Airflow counts on over a change of the clock
         return plain + (following - reading)
     # A reading that comes twice, or never, is to Airflow the later of the two moments that it may mean.
-    return max(following.replace(tzinfo=known, fold=fold).astimezone(timezone.utc) for fold in (0, 1))
+    return max(following.replace(tzinfo=zone, fold=fold).astimezone(timezone.utc) for fold in (0, 1))

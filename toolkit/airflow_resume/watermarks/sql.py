@@ -11,22 +11,14 @@ from uuid import UUID
 from airflow_resume import values
 from airflow_resume.arguments import check_choice, check_whole
 from airflow_resume.errors import CursorTypeError
+from airflow_resume.watermarks.collations import IN_BYTES, compared_text, is_by_code_points
 from airflow_resume.watermarks.cursor import CursorType
 from airflow_resume.watermarks.drivers import Driver, Style, driver_of
-from airflow_resume.watermarks.sql_column import Kind, SqlColumn, bound_for, kind_of, parts_of
+from airflow_resume.watermarks.sql_bounds import Kind, bound_for, check_pair, kind_of
+from airflow_resume.watermarks.sql_column import SqlColumn, parts_of
 
 Parameters: TypeAlias = "dict[str, Any] | list[Any]"
 
-BY_CODE_POINTS = "C"
-_BINARY = {"postgresql": '"C"', "redshift": '"C"', "sqlite": "BINARY", "duckdb": '"C"'}
-"""The collation that compares by code points."""
-IN_BYTES = "CAST(CONVERT({} USING utf8mb4) AS BINARY)"
-"""Text of MySQL and MariaDB in the order of its code points, whatever the character sets of column and connection are.
-
-Not `utf8mb4_bin`, which pads with spaces: to it "a" is "a ", and lies behind "a\\t".
-"""
-_QUOTED = {"postgresql", "redshift"}
-_COLUMN = re.compile(r"""[\w.$"`\[\]]+""")
 _DAY = 86_400
 _LAST_TIMESTAMP = 2**31 - 1
 
@@ -52,8 +44,8 @@ class Bounds:
 
 def predicate(
     bounds: Bounds,
-    columns: str | Sequence[str],
-    told: Sequence[SqlColumn],
+    names: str | Sequence[str],
+    columns: Sequence[SqlColumn],
     *,
     on: object = None,
     style: Style | None = None,
@@ -65,25 +57,25 @@ def predicate(
 
     Args:
         bounds: of the window.
-        columns: the cursor's.
-        told: what each column is.
-        on: what the query is run with; None: as `told` says, or not known.
+        names: of the cursor's columns.
+        columns: what each is.
+        on: what the query is run with; None: as `columns` say, or not known.
         style: of the placeholders, instead of the driver's.
         first: the number of the first numbered one.
     """
-    driver = found_driver(on, told)
+    driver = found_driver(on, columns)
     style = (driver.style if driver else "named") if style is None else style
     check_choice("style", style, Style)
     check_whole("first", first, least=1)
-    names = [columns] if isinstance(columns, str) else list(columns)
-    check_count(names, told)
+    names = [names] if isinstance(names, str) else list(names)
+    check_count(names, columns)
     if style in {"format", "pyformat"}:
         # A single % would be read as a placeholder; one that is doubled already stays.
         names = [re.sub(r"(?<!%)%(?!%)", "%%", name) for name in names]
     parameters = _Placeholders(style, label=f"{_slug(names[0])}_{bounds.label}", first=first)
     dialect = None if driver is None else driver.dialect or "other"
     has_uuid = not (driver and (driver.lacks_uuid or dialect in {"mysql", "sqlite"}))
-    parts = zip(names, parts_of(bounds.cursor), told, strict=True)
+    parts = zip(names, parts_of(bounds.cursor), columns, strict=True)
     written = [_Column(*each, dialect, has_uuid=has_uuid) for each in parts]
     starts, is_exact = bounds_of(written, bounds.start)
     conditions = [
@@ -101,24 +93,19 @@ def predicate(
     return text, parameters.values
 
 
-def check_count(columns: Sequence[object], told: Sequence[SqlColumn]) -> None:
+def check_count(given: Sequence[object], columns: Sequence[SqlColumn]) -> None:
     """Refuse another number of columns than the cursor has."""
-    if len(columns) != len(told):
+    if len(given) != len(columns):
         raise ValueError(
-            f"{len(columns)} columns are given, and the cursor has {len(told)}.\n"
+            f"{len(given)} columns are given, and the cursor has {len(columns)}.\n"
             "Give the column's name, or for a keyset a list with one for each of its parts."
         )
 
 
-def found_driver(on: object, told: Sequence[SqlColumn]) -> Driver | None:
+def found_driver(on: object, columns: Sequence[SqlColumn]) -> Driver | None:
     """The driver that is given, or told once and for all."""
-    named = next((column.driver for column in told if column.driver is not None), None)
+    named = next((column.driver for column in columns if column.driver is not None), None)
     return driver_of(on) if on is not None else None if named is None else driver_of(named)
-
-
-def is_plain_column(column: str) -> bool:
-    """Whether it is a name alone, and no expression."""
-    return _COLUMN.fullmatch(column) is not None
 
 
 def _slug(column: str) -> str:
@@ -128,7 +115,7 @@ def _slug(column: str) -> str:
 
 
 class _Placeholders:
-    """Placeholders in the style of a driver, and the values behind them, in the order of the text."""
+    """Placeholders in the style of a driver, and their values, in the order of the text."""
 
     def __init__(self, style: Style, *, label: str, first: int) -> None:
         self._style, self._label, self._first = style, label, first
@@ -172,28 +159,29 @@ class _Column:
     """A column as it stands in a comparison, and how its bounds do."""
 
     def __init__(
-        self, name: str, cursor: CursorType[Any], told: SqlColumn, dialect: str | None, *, has_uuid: bool
+        self, name: str, cursor: CursorType[Any], column: SqlColumn, dialect: str | None, *, has_uuid: bool
     ) -> None:
-        self._name, self._cursor, self._told, self._has_uuid = name, cursor, told, has_uuid
-        if cursor.type == "decimal" and dialect == "sqlite":
+        self._name, self._cursor, self._column, self._has_uuid = name, cursor, column, has_uuid
+        if dialect is None and kind_of(column, None) not in {"as it is", "number", "bytes"}:
             raise CursorTypeError(
-                f"SQLite keeps a number with digits after the point as a float, which is not exact, as {cursor!r} is.",
-                'Compare whole ones: cursor=Cursor.int() and window.sql("CAST(ROUND(amount * 100) AS INTEGER)",'
-                " connection), say.",
-            )
-        if dialect is None and kind_of(told, None) not in {"as it is", "number", "bytes"}:
-            raise CursorTypeError(
-                f"A column of type {told.type!r} is told, and not which database it is in.",
+                f"A column of type {column.type!r} is told, and not which database it is in.",
                 'Give the connection, such as window.sql("updated_at", connection), or say'
                 ' SqlColumn(..., driver="psycopg2").',
             )
-        self._kind: Kind = kind_of(told, dialect)
+        if column.type is None and column.tz is not None:
+            raise CursorTypeError(
+                f"SqlColumn(tz={column.tz!r}) has no type, without which its time zone has no effect on {name}.",
+                f'Tell it too, such as SqlColumn("timestamp", tz={column.tz!r}).',
+            )
+        self._kind: Kind = kind_of(column, dialect)
+        check_pair(cursor, column, self._kind, dialect)
         self._cast = _CAST.get(("postgresql" if dialect == "redshift" else dialect or "", self._kind))
-        self.text = compared(name, cursor, self._kind, dialect)
+        is_unix = self._kind == "unix"
+        self.text = f"UNIX_TIMESTAMP({name})" if is_unix else compared_text(name, cursor, self._kind, dialect)
         self._in_bytes = dialect == "mysql" and is_by_code_points(cursor, self._kind)
 
     def bound(self, value: Any) -> tuple[Any, bool]:
-        bound, is_exact = bound_for(self._cursor, self._told, self._kind, value)
+        bound, is_exact = bound_for(self._cursor, self._column, self._kind, value)
         return (bound if self._has_uuid or not isinstance(bound, UUID) else str(bound)), is_exact
 
     def placeholder(self, bound: Any, add: Callable[[str, Any], str], name: str) -> str:
@@ -221,37 +209,8 @@ def wide_bound(kind: Kind, bound: Any, *, ahead: bool) -> int | None:
     return seconds if 0 < seconds <= _LAST_TIMESTAMP else None
 
 
-def compared(name: str, cursor: CursorType[Any], kind: Kind, dialect: str | None) -> str:
-    """The column as it is compared: as seconds, or as text in the order of its code points."""
-    if kind == "unix":
-        return f"UNIX_TIMESTAMP({name})"
-    if dialect == "mysql" and is_by_code_points(cursor, kind):
-        return IN_BYTES.format(name)
-    collation = BY_CODE_POINTS if kind == "text" and dialect in _QUOTED else getattr(cursor, "collation", None)
-    if collation is None:
-        return name
-    return f"{name if is_plain_column(name) else f'({name})'} COLLATE {collation_name(collation, dialect)}"
-
-
-def is_by_code_points(cursor: CursorType[Any], kind: Kind) -> bool:
-    """Whether the column is text whose code points are compared."""
-    return kind == "text" or getattr(cursor, "collation", None) == BY_CODE_POINTS
-
-
-def collation_name(collation: str, dialect: str | None) -> str:
-    """A collation as the database writes it; of `"C"`, the one there that compares by code points."""
-    if collation == BY_CODE_POINTS and dialect not in _BINARY:
-        raise CursorTypeError(
-            f'Cursor.text(collation="C"), and which collation that is in {dialect or "this database"} is not known.',
-            'Give the connection, such as window.sql("name", connection), or the collation\'s own name.',
-        )
-    if collation == BY_CODE_POINTS:
-        return _BINARY[str(dialect)]
-    return f'"{collation}"' if dialect in _QUOTED else collation
-
-
 def bounds_of(columns: Sequence[Any], value: Any) -> tuple[list[Any], bool]:
-    """A bound for each column, up to one that had to be rounded down, behind which the others mean nothing.
+    """A bound for each column, up to one that had to be rounded down, after which the others mean nothing.
 
     A bound of a keyset may be one of the first columns alone.
     """

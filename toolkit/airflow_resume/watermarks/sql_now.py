@@ -9,8 +9,8 @@ from typing import Any
 
 from airflow_resume.errors import WatermarkError
 from airflow_resume.watermarks.clocks import now_on_clock
-from airflow_resume.watermarks.cursor import Cursor
-from airflow_resume.watermarks.drivers import driver_of
+from airflow_resume.watermarks.moments import read_moment
+from airflow_resume.watermarks.zones import check_zone
 
 _QUERIES = {
     # As text, which neither the session's time zone nor the driver changes; and what the clock shows now, not when
@@ -46,7 +46,7 @@ def sql_now(source: Any, *, tz: str | None = None, query: str | None = None) -> 
             f"sql_now() was given a {type(source).__name__}, which would be opened whenever the Dag file is read.\n"
             "Give a function that opens it, such as sql_now(lambda: psycopg.connect(...)), or a conn_id."
         )
-    Cursor.datetime(tz)  # which refuses a zone that is none
+    check_zone(tz, without=", or leave tz= out")
 
     def now() -> datetime:
         moment = _ask(source, query)
@@ -61,6 +61,8 @@ def _is_lazy(source: object) -> bool:
 
 
 def _ask(source: Any, query: str | None) -> datetime:
+    from airflow_resume.watermarks.drivers import driver_of
+
     place = source
     if isinstance(source, str):
         from airflow.sdk import BaseHook
@@ -76,11 +78,8 @@ def _ask(source: Any, query: str | None) -> datetime:
                 'Say it: sql_now(..., query="SELECT ..."), a query that gives the time in UTC.',
             )
         found = _first(connection, query or _QUERIES[str(dialect)])
-    if isinstance(found, str):
-        found = datetime.fromisoformat(found.strip().replace("Z", "+00:00"))
-    if isinstance(found, datetime) and found.tzinfo is None:
-        return found.replace(tzinfo=timezone.utc)
-    return Cursor.datetime().parse(found, what="the time of the database")
+    moment = read_moment(found, "the time of the database")
+    return moment.replace(tzinfo=timezone.utc) if moment.tzinfo is None else moment.astimezone(timezone.utc)
 
 
 @contextmanager
@@ -94,10 +93,21 @@ def _opened(place: Any) -> Iterator[Any]:
 
 
 def _first(connection: Any, query: str) -> object:
-    """The first value of a query's answer."""
+    """The first value of a query's answer.
+
+    Raises:
+        WatermarkError: the answer has no row.
+    """
     if type(connection).__module__.partition(".")[0] == "sqlalchemy":
         driver_connection = connection if hasattr(connection, "exec_driver_sql") else connection.connection()
-        return driver_connection.exec_driver_sql(query).scalar()
-    with closing(connection.cursor()) as cursor:
-        cursor.execute(query)
-        return cursor.fetchone()[0]
+        row = driver_connection.exec_driver_sql(query).first()
+    else:
+        with closing(connection.cursor()) as cursor:
+            cursor.execute(query)
+            row = cursor.fetchone()
+    if row is None:
+        raise WatermarkError(
+            f"The database was asked for its time, and the answer has no row: {query[:200]}",
+            "Give sql_now() a query that gives the time in one row.",
+        )
+    return row[0]

@@ -17,7 +17,7 @@ class Tally:
 
     Args:
         rows: delivered to the body. `late`: those of them that lie before the mark, as a lookback reads them again.
-        nulls: without a cursor value. `future`: at or behind the window's end. `known`: loaded before, so passed over.
+        nulls: without a cursor value. `future`: at or after the window's end. `known`: loaded before, so passed over.
         top: the greatest value of a row that counts.
         ties: which rows had it, where they can be told apart; of more than are kept, some.
     """

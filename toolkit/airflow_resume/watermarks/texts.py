@@ -16,7 +16,7 @@ from airflow_resume.watermarks.cursor_type import CursorType, check_fits, refusa
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
-_COLLATION = re.compile(r"[A-Za-z0-9_.@-]+")
+_COLLATION = r"[A-Za-z0-9_.@-]+"
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class TextCursor(CursorType[str]):
 
     def __post_init__(self) -> None:
         """Refuse a collation that is no name."""
-        if self.collation is not None and not _COLLATION.fullmatch(str(self.collation)):
+        if self.collation is not None and not re.fullmatch(_COLLATION, str(self.collation)):
             raise ValueError(
                 f"collation={self.collation!r} is no name of a collation.\n"
                 'Write it without quotes, such as collation="C" or "utf8mb4_0900_bin".'

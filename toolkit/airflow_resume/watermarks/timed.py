@@ -8,6 +8,7 @@ from typing import Any, ClassVar, TypeVar
 
 from airflow_resume.arguments import check_duration
 from airflow_resume.watermarks.cursor_type import CursorType, Span, refusal
+from airflow_resume.watermarks.scalars import plain
 
 D = TypeVar("D", bound=date)
 
@@ -85,14 +86,10 @@ def whole_days(span: timedelta) -> int:
     return 0 if span % timedelta(days=1) else span.days
 
 
-_FINER_THAN_DAYS = frozenset({"h", "m", "s", "ms", "us", "ns", "ps", "fs", "as"})
-
-
 def unboxed(value: Any) -> Any:
-    """A datetime64 of NumPy as the datetime or date that it is, cut off after microseconds; anything else as it is."""
+    """A datetime64 of NumPy as the datetime or date that it is, as in rows; anything else, and a NaT, as it is."""
     kind = type(value)
     if (kind.__module__, kind.__name__) != ("numpy", "datetime64"):
         return value
-    unit = value.dtype.str.partition("[")[2].rstrip("]")
-    item = value.item() if unit == "D" else value.astype("M8[us]").item() if unit in _FINER_THAN_DAYS else None
-    return value if item is None else item
+    found = plain(value)
+    return value if found is None else found

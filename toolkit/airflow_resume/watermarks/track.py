@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from airflow_resume.watermarks.columns import Frame
-from airflow_resume.watermarks.frame_watch import watched
 from airflow_resume.watermarks.frames import frame_of
 from airflow_resume.watermarks.rows import THE_ONE, Key, RowT, Unique, reader, tie_reader
 from airflow_resume.watermarks.rules import Future, Nulls, Order, Rules
 from airflow_resume.watermarks.tally import Tally, kept_ties, warn_of_ties
+
+if TYPE_CHECKING:
+    from airflow_resume.watermarks.columns import Frame
 
 __all__ = ["THE_ONE", "Future", "Key", "Nulls", "Tally", "Tracker", "Unique", "check_rows", "kept_ties", "warn_of_ties"]
 
@@ -83,6 +84,8 @@ class Tracker(Rules):
             CursorColumnError, CursorTypeError, NullCursorError, FutureRowError, UnsortedRowsError: as for rows.
             TypeError: a function of a row is given. ValueError: a version without unique.
         """
+        from airflow_resume.watermarks.frame_watch import watched  # of what few watermarks have, when one comes
+
         order = Order() if ordered else None
         return watched(self, frame, key, tally, unique=unique, version=version, order=order)
 
@@ -122,7 +125,7 @@ class Tracker(Rules):
     def _looked_at(self, row: RowT, key: str | int, key_of: Callable[[RowT], Any], tally: Tally) -> Any:
         frame = frame_of(row)
         if frame is not None:
-            return watched(self, frame, key, tally)
+            return self.framed(frame, key, tally)
         return row if self.admits(row, key_of, None, tally) else _LEFT_OUT
 
     def _careful(
@@ -135,6 +138,8 @@ class Tracker(Rules):
         version: Key[RowT] | None,
         ordered: bool,
     ) -> Iterator[RowT]:
+        from airflow_resume.watermarks.frame_watch import watched
+
         key_of, unique_of = reader(key), tie_reader(unique, version, key=key)
         order = Order() if ordered else None
         row_kind: Any = None

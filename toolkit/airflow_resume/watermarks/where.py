@@ -8,34 +8,33 @@ from typing import Any
 from uuid import UUID
 
 from airflow_resume.errors import CursorTypeError
+from airflow_resume.watermarks.amounts import DecimalCursor
+from airflow_resume.watermarks.collations import BY_CODE_POINTS, IN_BYTES, collation_name, is_by_code_points
 from airflow_resume.watermarks.cursor import CursorType
 from airflow_resume.watermarks.drivers import plain_dialect
-from airflow_resume.watermarks.sql import (
-    BY_CODE_POINTS,
-    IN_BYTES,
-    Bounds,
-    bounds_of,
-    check_count,
-    collation_name,
-    found_driver,
-    is_by_code_points,
-    wide_bound,
-)
-from airflow_resume.watermarks.sql_column import Kind, SqlColumn, bound_for, check_pair, kind_of, parts_of
+from airflow_resume.watermarks.sql import Bounds, bounds_of, check_count, found_driver, wide_bound
+from airflow_resume.watermarks.sql_bounds import Kind, bound_for, check_number, check_pair, kind_of
+from airflow_resume.watermarks.sql_column import SqlColumn, parts_of
 
 
-def condition(bounds: Bounds, columns: Sequence[Any], told: Sequence[SqlColumn], *, on: object = None) -> Any:
+def condition(bounds: Bounds, given: Sequence[Any], columns: Sequence[SqlColumn], *, on: object = None) -> Any:
     """The condition on the cursor's columns.
+
+    Args:
+        bounds: of the window.
+        given: the columns, of SQLAlchemy.
+        columns: what each is.
+        on: what the query is run with; None: as `columns` say, or not known before the query is compiled.
 
     Raises:
         CursorTypeError: a column cannot be compared exactly with the cursor. ValueError: another number of columns.
     """
     import sqlalchemy as sa
 
-    check_count(columns, told)
-    driver = found_driver(on, told)
+    check_count(given, columns)
+    driver = found_driver(on, columns)
     dialect = None if driver is None else driver.dialect
-    found = [_Column(*each, dialect) for each in zip(columns, parts_of(bounds.cursor), told, strict=True)]
+    found = [_Column(*each, dialect) for each in zip(given, parts_of(bounds.cursor), columns, strict=True)]
     starts, is_exact = bounds_of(found, bounds.start)
     conditions = [_from(found, starts, is_after=bounds.after and is_exact), *found[0].wide(starts[0], ahead=False)]
     if bounds.end is not None:
@@ -51,17 +50,17 @@ def condition(bounds: Bounds, columns: Sequence[Any], told: Sequence[SqlColumn],
 class _Column:
     """A column as it is compared, and how its bounds are."""
 
-    def __init__(self, given: Any, cursor: CursorType[Any], told: SqlColumn, dialect: str | None) -> None:
+    def __init__(self, given: Any, cursor: CursorType[Any], column: SqlColumn, dialect: str | None) -> None:
         import sqlalchemy as sa
 
         self.given = given if hasattr(given, "is_") else sa.literal_column(str(given))
-        self._cursor, self._told = cursor, told
-        self._is_told_instant = told.type == "timestamptz"
-        kind = getattr(self.given, "type", sa.types.NullType())
-        self._kind: Kind = _kind_by(kind, cursor, dialect) if told.type is None else _kind_told(kind, told, dialect)
-        if told.type is None:
-            self._told = _told_by(kind, told)
-            check_pair(cursor, self._told, self._kind)
+        self._cursor = cursor
+        self._is_told_instant = column.type == "timestamptz"
+        type_ = getattr(self.given, "type", sa.types.NullType())
+        is_told = column.type is not None
+        self._kind: Kind = _kind_told(type_, column, dialect) if is_told else _kind_by(type_, cursor, dialect)
+        self._column = column if is_told else _column_by(type_, column)
+        check_pair(cursor, self._column, self._kind, dialect)
         self.left = self._left()
 
     def _left(self) -> Any:
@@ -89,11 +88,15 @@ class _Column:
 
         # As it is: in UTC, for a type that drops the zone keeps the clock of UTC.
         is_plain = self._kind == "as it is"
-        bound, is_exact = (value, True) if is_plain else bound_for(self._cursor, self._told, self._kind, value)
+        bound, is_exact = (value, True) if is_plain else bound_for(self._cursor, self._column, self._kind, value)
         if is_by_code_points(self._cursor, self._kind):
             bound = _code_points()[1](sa.literal(bound, sa.String()))
         elif self._is_told_instant:
             bound = _instant()(sa.literal(bound))
+        elif self._cursor.type == "decimal":
+            # As the column would bind it itself: what is compared with an Integer stays a Numeric.
+            type_ = self.given.type.coerce_compared_value(sa.sql.operators.ge, bound)
+            bound = _exact()(sa.literal(bound, type_))
         elif isinstance(bound, UUID) and isinstance(self.given.type, sa.String):
             bound = str(bound)
         return bound, is_exact
@@ -112,15 +115,15 @@ def _from(columns: Sequence[_Column], bounds: list[Any], *, is_after: bool) -> A
     return sa.or_(*alternatives)
 
 
-def _told_by(kind: Any, told: SqlColumn) -> SqlColumn:
+def _column_by(type_: Any, column: SqlColumn) -> SqlColumn:
     """What the type of a column says about it."""
     import sqlalchemy as sa
 
-    if isinstance(kind, sa.Date):
-        return SqlColumn("date", driver=told.driver)
-    if isinstance(kind, sa.DateTime):
-        return SqlColumn("timestamptz" if kind.timezone else "timestamp", tz=told.tz, driver=told.driver)
-    return told
+    if isinstance(type_, sa.Date):
+        return SqlColumn("date", driver=column.driver)
+    if isinstance(type_, sa.DateTime):
+        return SqlColumn("timestamptz" if type_.timezone else "timestamp", tz=column.tz, driver=column.driver)
+    return column
 
 
 def _kind_by(kind: Any, cursor: CursorType[Any], dialect: str | None) -> Kind:
@@ -157,11 +160,11 @@ def _is_unix(kind: Any, dialect: str | None) -> bool:
     return isinstance(kind, mysql.TIMESTAMP) or (isinstance(kind, sa.TIMESTAMP) and dialect == "mysql")
 
 
-def _kind_told(kind: Any, told: SqlColumn, dialect: str | None) -> Kind:
-    if told.type == "timestamp" and _is_unix(kind, dialect):
+def _kind_told(type_: Any, column: SqlColumn, dialect: str | None) -> Kind:
+    if column.type == "timestamp" and _is_unix(type_, dialect):
         return "unix"
     # SQLAlchemy itself keeps times in SQLite as text, and compares a DateTime as such.
-    return kind_of(told, None if dialect == "sqlite" and told.type != "timestamptz" else dialect)
+    return kind_of(column, None if dialect == "sqlite" and column.type != "timestamptz" else dialect)
 
 
 @functools.cache
@@ -212,3 +215,23 @@ def _instant() -> Any:
         return inner
 
     return Instant
+
+
+@functools.cache
+def _exact() -> Any:
+    """A bound of decimals, which is refused when a query is compiled for a database that does not keep them exactly."""
+    import sqlalchemy as sa
+    from sqlalchemy.ext.compiler import compiles
+    from sqlalchemy.sql.functions import FunctionElement
+
+    class Exact(FunctionElement[Any]):
+        inherit_cache = True
+        type = sa.Numeric()
+
+    @compiles(Exact)
+    def _(element: Any, compiler: Any, **options: Any) -> str:
+        check_number(DecimalCursor(), plain_dialect(compiler.dialect.name))
+        inner: str = compiler.process(element.clauses, **options)
+        return inner
+
+    return Exact
