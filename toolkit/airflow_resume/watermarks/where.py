@@ -85,6 +85,7 @@ class _Column:
 
     def bound(self, value: Any) -> tuple[Any, bool]:
         import sqlalchemy as sa
+        from sqlalchemy.sql import operators
 
         # As it is: in UTC, for a type that drops the zone keeps the clock of UTC.
         is_plain = self._kind == "as it is"
@@ -95,7 +96,7 @@ class _Column:
             bound = _instant()(sa.literal(bound))
         elif self._cursor.type == "decimal":
             # As the column would bind it itself: what is compared with an Integer stays a Numeric.
-            type_ = self.given.type.coerce_compared_value(sa.sql.operators.ge, bound)
+            type_ = self.given.type.coerce_compared_value(operators.ge, bound)
             bound = _exact()(sa.literal(bound, type_))
         elif isinstance(bound, UUID) and isinstance(self.given.type, sa.String):
             bound = str(bound)
