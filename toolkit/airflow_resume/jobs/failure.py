@@ -64,8 +64,8 @@ def _how_to_delete(record: JobRecord) -> str:
     if record.epoch.try_number is None and not in_task():
         return f"delete the key {record.key!r} from the store"
     return (
-        f"delete the key {record.key!r} of the task's state in Airflow's UI (or of the store that was passed), and clear the"
-        f" task"
+        f"delete the key {record.key!r} of the task's state in Airflow's UI (or of the store that was passed), and"
+        " clear the task"
     )
 
 
