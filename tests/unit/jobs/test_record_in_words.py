@@ -9,7 +9,8 @@ import pytest
 
 from airflow_resume import PollPolicy, ResumePolicy, run_job
 from airflow_resume.attempt import Claim, Epoch
-from airflow_resume.jobs.decide import JobStatus, Phase
+from airflow_resume.jobs.decide import JobStatus, Phase, Step
+from airflow_resume.jobs.failure import failure
 from airflow_resume.jobs.record import JobRecord
 from airflow_resume.testing import FakeJobs, task_context
 
@@ -60,3 +61,14 @@ def test_a_record_begins_with_it_and_goes_on_with_what_people_look_for() -> None
     record: Any = attempt.task_store.values["resume.job.j"]
     assert record["summary"].startswith("succeeded, ")
     assert list(record)[:3] == ["summary", "status", "id"]
+
+
+@pytest.mark.parametrize("is_task", [True, False])
+def test_nobody_is_told_to_clear_a_task_that_is_not_there(is_task: bool) -> None:  # noqa: FBT001
+    epoch = Epoch(try_number=2) if is_task else Epoch()
+    facts: dict[str, Any] = {"token": "t", "generation": 1, "phase": Phase.SUBMITTED, "id": 1}
+    record = JobRecord(key="k", epoch=epoch, claim=Claim(try_number=2, at=NOW), **facts)
+    for step in (Step.FAIL_LOST, Step.FAIL_INPUTS):
+        told = str(failure(step, record, name="j", earlier_try=1))
+        assert ("clear the task" in told) is is_task
+        assert ("delete the key 'k' from the store" in told) is not is_task

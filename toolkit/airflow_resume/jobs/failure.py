@@ -38,7 +38,7 @@ def failure(step: Step, record: JobRecord, *, name: str, earlier_try: int) -> er
     kind, what, remedy = _ERRORS[step]
     job = "A job that may exist" if record.id is None else f"Job {record.id!r}"
     job = f"{job}, of slot {name!r} (generation {record.generation}, token {record.token}),"
-    return kind(f"{job} {what}", remedy and remedy.format(delete=_how_to_delete(record.key)))
+    return kind(f"{job} {what}", remedy and remedy.format(delete=_how_to_delete(record)))
 
 
 def _lost(record: JobRecord, name: str, earlier_try: int) -> errors.LostSubmissionError:
@@ -59,19 +59,20 @@ def lost_by_error(record: JobRecord, error: Exception, *, name: str) -> errors.L
     )
 
 
-def _how_to_delete(key: str) -> str:
-    if not in_task():
-        return f"delete the key {key!r} from the store"
+def _how_to_delete(record: JobRecord) -> str:
+    # Outside a task there are no tries; records of 0.1 do not tell.
+    if record.epoch.try_number is None and not in_task():
+        return f"delete the key {record.key!r} from the store"
     return (
-        f"delete the key {key!r} of the task's state in Airflow's UI (or of the store that was passed), and clear the"
-        f" task"
+        f"delete the key {record.key!r} of the task's state in Airflow's UI (or of the store that was passed), and"
+        " clear the task"
     )
 
 
 def _what_to_do(record: JobRecord) -> str:
     return (
         f"Look in the job system for a job with token {record.token}, or one started about then. If there is none, or"
-        f" you stopped it: {_how_to_delete(record.key)}. To close this window, give the job system a `find(token)` (an"
+        f" you stopped it: {_how_to_delete(record)}. To close this window, give the job system a `find(token)` (an"
         f" operator: `find_job(token, context)`), or declare `submission_is_idempotent`; to accept a second job,"
         f" on_lost_submission='resubmit'."
     )
