@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from enum import Enum
 from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
+from airflow_resume import values
 from airflow_resume.attempt import Claim, Scope
 from airflow_resume.record import Record
 from airflow_resume.watermarks.entry import Entry, Origin, merged
@@ -116,6 +118,8 @@ class MarkRecord(Record):
         taken_up: this is one of version 0.1, and the mark stands under another key now.
     """
 
+    FIRST = ("at", "lag_seconds", "rev", "by", "owner")
+
     type: str
     definition: dict[str, JsonValue] = Field(default_factory=dict)
     at: JsonValue
@@ -133,6 +137,23 @@ class MarkRecord(Record):
     outbox: tuple[Entry, ...] = ()
     untold: Untold | None = None
     taken_up: Literal[True] | None = None
+
+    def summary(self) -> str:
+        """Such as `at 2026-01-01T00:00:00+00:00, 1:02:03 before the time of writing, moved by run daily_7, try 2`."""
+        lag = (
+            None
+            if self.lag_seconds is None
+            else f"{timedelta(seconds=round(self.lag_seconds))} before the time of writing"
+        )
+        windows = f"{len(self.outbox)} window{'' if len(self.outbox) == 1 else 's'}"
+        untold = f"{windows} that no event may have told yet" if self.outbox else None
+        pending = "nothing loaded from there yet" if self.pending is not None else None
+        by = None
+        if self.by is not None:
+            who = "set by a person, taken up" if self.by.for_person else "moved"
+            by = f"{who} by run {_shown(self.by.run_id)}, try {self.by.try_number}"
+        parts = (f"at {_shown(self.at)}", lag, pending, by, untold)
+        return ", ".join(part for part in parts if part is not None)
 
     def with_less_history(self) -> MarkRecord | None:
         """Without what it can do without, and never without the mark.
@@ -178,6 +199,8 @@ class WindowRecord(Record):
         reached: how far this run has moved the mark, in slices or in an earlier attempt.
     """
 
+    FIRST = ("from", "to", "state", "done", "reached")
+
     start: JsonValue = Field(default=None, validation_alias="from", serialization_alias="from")
     end: JsonValue = Field(default=None, validation_alias="to", serialization_alias="to")
     at: JsonValue = None
@@ -195,7 +218,23 @@ class WindowRecord(Record):
     state: WindowState = WindowState.PENDING
     claim: Claim
 
+    def summary(self) -> str:
+        """Such as `from 2026-01-01 to 2026-01-02, pending, done before 2026-01-01T12, try 2`."""
+        start = "the beginning" if self.start is None else _shown(self.start)
+        end = "whatever is there" if self.end is None else _shown(self.end)
+        done = "" if self.done is None else f", done before {_shown(self.done)}"
+        return f"from {start} to {end}, {self.state.value}{done}, try {self.claim.try_number}"
+
     def with_less_history(self) -> WindowRecord | None:
         """Without the ties, whose rows are then read again; then without what is done, which is loaded again."""
         name = next((name for name in ("ties", "reached", "done") if getattr(self, name)), None)
         return None if name is None else self.model_copy(update={name: None})
+
+
+_MOST_SHOWN = 60
+
+
+def _shown(value: JsonValue) -> str:
+    """A value in a line for a person: its beginning, where it is long."""
+    text = value if isinstance(value, str) else values.dumps(value)
+    return text if len(text) <= _MOST_SHOWN else f"{text[: _MOST_SHOWN - 3]}..."
