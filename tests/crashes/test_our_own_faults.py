@@ -141,7 +141,7 @@ LYING: dict[str, tuple[Callable[[Source], Any], set[str], set[str]]] = {
         {"empty"},
         {"repeated"},
     ),
-    "offsets": (lambda source: Offset(lambda at, _: source.page(at), limit=LIMIT), {"empty", "short"}, {"repeated"}),
+    "offsets": (lambda source: Offset(lambda at, _: source.page(at), limit=LIMIT), {"empty"}, {"repeated"}),
     "page numbers": (
         lambda source: PageNumber(lambda number: source.page(LIMIT * (number - 1)), size=LIMIT),
         {"empty", "short"},
