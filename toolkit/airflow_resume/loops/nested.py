@@ -56,6 +56,8 @@ class Nested:
         self.inner_at: datetime | None = outer.inner_at
         left = outer.ledger.inner_left(plan.name)
         position = plan.source.first()
+        if left is None:
+            plan.source.recall(position, None)
         level = Level(kind=plan.source.kind, fp=plan.definition.fp, pos=position, total=plan.source.total(position))
         if left is None:
             self.opening = decide_opening("nothing", plan.policy)

@@ -291,6 +291,7 @@ def _claimed(found: LoopRecord | None, opening: Opening, plan: Plan[Any], attemp
     at = Opened(try_number=attempt.try_number, epoch=attempt.epoch)
     if found is None:
         nothing = started_over(plan.source.first())
+        plan.source.recall(nothing["pos"], None)
         record = LoopRecord(key=plan.key, kind=definition.kind, at=at, t0=now, ts=now, **nothing)
     elif opening.keeps_position:
         at = at.model_copy(update={"opens": found.at.opens + 1, "stalls": stalls_of(found, attempt)})
