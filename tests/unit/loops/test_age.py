@@ -166,6 +166,30 @@ def test_an_old_record_counts_from_when_it_was_written_and_stays_that_old(api: A
     assert api.take(1) == [0]
 
 
+class Minutely(Source[list[int]]):
+    """Pages of three rows whose positions get too old, and that knows of none when it came."""
+
+    kind = "minutely"
+    max_age = HOUR
+
+    def elements(self, position: Any) -> Iterator[tuple[list[int], Any]]:
+        for number in range(position or 0, 3):
+            yield [3 * number, 3 * number + 1, 3 * number + 2], number + 1
+
+
+def test_rows_do_not_renew_the_position_of_their_page_where_only_the_loop_knows_its_age() -> None:
+    clock, store = Clock(), MemoryStore()
+    loop = checkpoint(Minutely(), name="l", store=store, durability="sync", each=True)
+    loop._run.plan = replace(loop._run.plan, now=clock.now)
+    received = []
+    for _ in loop:
+        record: Any = store.values[KEY]
+        received.append(record.get("pos_at"))
+        clock.pass_by(20 * MINUTE)
+    times = [None, "2026-01-01T01:00:00Z", "2026-01-01T02:00:00Z"]
+    assert received == [None, None, None, *[times[1]] * 3, *[times[2]] * 3]
+
+
 # --- in mid-run -----------------------------------------------------------------------------------------------
 
 

@@ -102,6 +102,10 @@ class Each(Source[T_co]):
         """Whether that of the page does: also within a page, as a later attempt gets it again."""
         return self._source.expires(members(position).get("page"))
 
+    def expiring(self, position: JsonValue) -> JsonValue:
+        """That of the page, which all its rows have."""
+        return self._source.expiring(members(position).get("page"))
+
     def received(self, position: JsonValue) -> datetime | None:
         """When that of the page was received."""
         return self._source.received(members(position).get("page"))

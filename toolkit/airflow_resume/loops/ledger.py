@@ -48,7 +48,7 @@ class Ledger:
         self._left = level
         self._now = now
         # The clock may have been put back: nothing was received in the future.
-        self._stands_since = (level.pos, None if level.pos_at is None else min(level.pos_at, now()))
+        self._stands_since = (source.expiring(level.pos), None if level.pos_at is None else min(level.pos_at, now()))
         ahead = level.ahead
         self.count, self.done = level.n, level.done
         self.short = level.short
@@ -277,7 +277,8 @@ class Ledger:
             return None
         received = self._source.received(position)
         if received is None:
-            if position != self._stands_since[0] or self._stands_since[1] is None:
-                self._stands_since = (position, self._now())
+            expiring = self._source.expiring(position)
+            if expiring != self._stands_since[0] or self._stands_since[1] is None:
+                self._stands_since = (expiring, self._now())
             received = self._stands_since[1]
         return received and received.replace(microsecond=0)

@@ -1,4 +1,7 @@
-"""The decision at the opening of a loop: go on, start over, or refuse. Pure and total."""
+"""The decision at the opening of a loop: go on, start over, or refuse.
+
+`decide_opening` is pure and total. The facts it is given are asked of the source, which takes up what it kept.
+"""
 
 from __future__ import annotations
 
@@ -187,7 +190,6 @@ def facts_of(
 
 
 def _changes(level: Level, source: Source[Any]) -> Sequence[str]:
-    source.recall(level.pos, level.seen)
     return source.changes(level.pos) or _fewer_than_before(level, source)
 
 
@@ -229,11 +231,13 @@ def inner_facts_of(level: Level, source: Source[Any], *, definition: Definition,
 
 
 def _damage(level: Level, source: Source[Any] | None) -> str | None:
-    """Why the position, of which the source is to say it, or the state cannot have been saved."""
+    """Why the position or what was kept beside it, which the source takes up, or the state cannot have been saved."""
     what = "pos"
     try:
         if source is not None:
             source.check(level.pos)
+            what = "seen"
+            source.recall(level.pos, level.seen)
         what = "state"
         for value in level.state.values():
             values.decode(value)
