@@ -14,6 +14,7 @@ from airflow_resume import checkpoint
 from airflow_resume.errors import ShortSourceError
 from airflow_resume.loops import Batches, CursorToken, Keyset, Offset, Page, PageNumber
 from airflow_resume.store import MemoryStore
+from airflow_resume.testing import task_context
 
 KEY = "resume.loop.l"
 
@@ -93,8 +94,10 @@ def test_a_policy_takes_it_at_once_or_never(name: str, caplog: pytest.LogCapture
     assert "taken for its end" in caplog.text
     store = MemoryStore()
     for _ in range(3):
-        with pytest.raises(ShortSourceError, match="Clear the task to start over, or say on_short='warn'"):
+        with pytest.raises(ShortSourceError, match="To start over, pass restart=True; or say on_short='warn'"):
             run(SOURCES[name](api), store, on_short="fail")
+    with task_context(), pytest.raises(ShortSourceError, match="To start over, clear the task; or say on_short='warn'"):
+        list(checkpoint(SOURCES[name](api), name="l", on_short="fail"))
 
 
 @given(there=st.integers(0, 9), fewer=st.integers(0, 3), name=st.sampled_from(sorted(SOURCES)))

@@ -563,9 +563,10 @@ class LoopRun(Generic[T]):
             log.warning("%s; that is taken for its end", said)
             return
         self.hold.keeper.touch()
+        start_over = how_to_start_over(is_task=self.hold.attempt.has_identity)
         raise ShortSourceError(
             f"{said}.",
-            "Clear the task to start over, or say on_short='warn' if that may be so."
+            f"To start over, {start_over}; or say on_short='warn' if that may be so."
             if choice == "fail"
             else "A retry asks again, and takes it for the end if nothing more has come; on_short='warn' does so at"
             " once, and 'fail' never does.",
