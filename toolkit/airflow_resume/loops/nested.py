@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from airflow_resume.attempt import Attempt
@@ -64,6 +65,7 @@ class Nested:
         else:
             left = left.with_age(self.inner_at)
             facts = inner_facts_of(left, plan.source, definition=plan.definition, now=plan.now())
+            facts = replace(facts, retried=self.attempt.has_identity)  # it is cleared with the loop around it
             self.opening, self.changes = decide_opening(facts, plan.policy), facts.changes
             if facts.damaged is not None and self.opening in UNREADABLE:
                 damage = outer.unreadable(f"in the loop {plan.name!r}, {facts.damaged}")

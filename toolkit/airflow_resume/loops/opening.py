@@ -97,6 +97,7 @@ class Left:
         stalls: how many attempts in a row died at it.
         done: nothing is left to do.
         damaged: why its position or state cannot have been saved by any attempt.
+        retried: whether it was left by this task instance, which was not cleared since: `restart=True` has had its way.
     """
 
     cleared: Cleared = Cleared.NO
@@ -106,13 +107,14 @@ class Left:
     stalls: int = 0
     done: bool = False
     damaged: str | None = None
+    retried: bool = False
 
 
 def decide_opening(left: Left | Literal["nothing", "unreadable"], policy: OpeningPolicy) -> Opening:
     """What to do with what an earlier attempt left."""
     if left == "nothing":
         return Opening.START
-    if policy.restart:
+    if policy.restart and not (isinstance(left, Left) and left.retried and left.damaged is None):
         return Opening.RESTART_ASKED
     return _decide_unreadable(policy) if left == "unreadable" else _decide_left(left, policy)
 
@@ -186,7 +188,10 @@ def facts_of(
 ) -> Left:
     """The facts about the outermost loop."""
     level = inner_facts_of(record, source, definition=definition, now=now)
-    return replace(level, cleared=cleared_of(record, attempt), stalls=stalls_of(record, attempt))
+    cleared = cleared_of(record, attempt)
+    same_run = attempt.has_identity and record.at.epoch.run_started == attempt.epoch.run_started
+    retried = same_run and cleared is not Cleared.YES
+    return replace(level, cleared=cleared, stalls=stalls_of(record, attempt), retried=retried)
 
 
 def _changes(level: Level, source: Source[Any]) -> Sequence[str]:
