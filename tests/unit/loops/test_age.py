@@ -190,6 +190,28 @@ def test_rows_do_not_renew_the_position_of_their_page_where_only_the_loop_knows_
     assert received == [None, None, None, *[times[1]] * 3, *[times[2]] * 3]
 
 
+@pytest.mark.parametrize("each", [False, True])
+def test_the_clock_of_the_source_is_the_one_that_counts_at_the_opening(api: Api, *, each: bool) -> None:
+    """A clock that stands at the beginning of 2026 finds no token too old that it has seen."""
+
+    def loop() -> Checkpoint[Any]:
+        clock = api.clock
+        source = CursorToken(api.fetch, max_age=HOUR, on_expired="fail", now=clock.now, monotonic=clock.monotonic)
+        make: Any = checkpoint
+        made: Checkpoint[Any] = make(source, name="l", store=api.store, durability="sync", each=each)
+        return made
+
+    for number, _ in enumerate(loop()):
+        if number == 3:
+            break
+    api.clock.pass_by(50 * MINUTE)
+    next(iter(loop()))
+    assert api.record["pos_at"] == "2026-01-01T00:00:00Z"
+    api.clock.pass_by(20 * MINUTE)
+    with pytest.raises(TokenExpiredError, match="received 1:10:00 ago"):
+        next(iter(loop()))
+
+
 # --- in mid-run -----------------------------------------------------------------------------------------------
 
 

@@ -110,6 +110,10 @@ class Each(Source[T_co]):
         """When that of the page was received."""
         return self._source.received(members(position).get("page"))
 
+    def age_now(self) -> datetime | None:
+        """That of the source."""
+        return self._source.age_now()
+
     def take_up(self, position: JsonValue, received: datetime) -> None:
         """As of the page."""
         self._source.take_up(members(position).get("page"), received)

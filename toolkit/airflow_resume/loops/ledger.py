@@ -46,9 +46,10 @@ class Ledger:
         self.place = place
         self._source = source
         self._left = level
-        self._now = now
+        self._clock = now
         # The clock may have been put back: nothing was received in the future.
-        self._stands_since = (source.expiring(level.pos), None if level.pos_at is None else min(level.pos_at, now()))
+        since = None if level.pos_at is None else min(level.pos_at, self._now())
+        self._stands_since = (source.expiring(level.pos), since)
         ahead = level.ahead
         self.count, self.done = level.n, level.done
         self.short = level.short
@@ -269,6 +270,9 @@ class Ledger:
             "short": self.short,
             "inner": inner or None,
         }
+
+    def _now(self) -> datetime:
+        return self._source.age_now() or self._clock()
 
     def received(self) -> datetime | None:
         """When what the position needs was received, where it gets too old."""

@@ -230,7 +230,7 @@ def inner_facts_of(level: Level, source: Source[Any], *, definition: Definition,
     return Left(
         changes=[*definition.changes(level), *_changes(level, source)],
         # The clock may have been put back since.
-        age=timedelta(0) if received is None else max(now - received, timedelta(0)),
+        age=timedelta(0) if received is None else max((source.age_now() or now) - received, timedelta(0)),
         done=level.done,
     )
 

@@ -122,6 +122,10 @@ class Source(ABC, Generic[T_co]):
         """When that was received in this attempt; None (default): when the loop first had the position."""
         return None
 
+    def age_now(self) -> datetime | None:
+        """The time by the clock that `received` goes by; None (default): that of the loop."""
+        return None
+
     def take_up(self, position: JsonValue, received: datetime) -> None:
         """An earlier attempt received it then. A source that looks at the age before it uses a position must know."""
 
