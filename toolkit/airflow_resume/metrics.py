@@ -2,37 +2,48 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
+log = logging.getLogger(__name__)
+
 
 def count(name: str, tags: Mapping[str, str]) -> None:
     """Move a counter."""
-    stats = _stats()
-    if stats is not None:
-        stats.incr(name, tags=dict(tags))
+    _tell("incr", name, tags=tags)
 
 
 def count_by(name: str, number: int, tags: Mapping[str, str]) -> None:
     """Move a counter by so many; not at all for none."""
-    stats = _stats()
-    if stats is not None and number > 0:
-        stats.incr(name, number, tags=dict(tags))
+    if number > 0:
+        _tell("incr", name, number, tags=tags)
 
 
 def timing(name: str, seconds: float, tags: Mapping[str, str]) -> None:
     """Tell how long something took."""
-    stats = _stats()
-    if stats is not None:
-        stats.timing(name, timedelta(seconds=seconds), tags=dict(tags))
+    _tell("timing", name, timedelta(seconds=seconds), tags=tags)
 
 
 def gauge(name: str, value: float, tags: Mapping[str, str]) -> None:
     """Set a gauge."""
-    stats = _stats()
-    if stats is not None:
-        stats.gauge(name, value, tags=dict(tags))
+    _tell("gauge", name, value, tags=tags)
+
+
+def _tell(kind: str, name: str, *values: object, tags: Mapping[str, str]) -> None:
+    """Call the method of this name. What a metrics backend raises never fails the work that it is told of."""
+    try:
+        stats = _stats()
+        if stats is not None:
+            getattr(stats, kind)(name, *values, tags=dict(tags))
+    except Exception as error:  # noqa: BLE001  a backend may be anybody's
+        log.log(logging.DEBUG if _failed else logging.WARNING, "The metric %r could not be told: %r", name, error)
+        _failed.add(kind)
+
+
+_failed: set[str] = set()
+"""Said once a process, as every write tells several metrics."""
 
 
 def _stats() -> Any:

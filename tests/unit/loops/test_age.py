@@ -166,6 +166,52 @@ def test_an_old_record_counts_from_when_it_was_written_and_stays_that_old(api: A
     assert api.take(1) == [0]
 
 
+class Minutely(Source[list[int]]):
+    """Pages of three rows whose positions get too old, and that knows of none when it came."""
+
+    kind = "minutely"
+    max_age = HOUR
+
+    def elements(self, position: Any) -> Iterator[tuple[list[int], Any]]:
+        for number in range(position or 0, 3):
+            yield [3 * number, 3 * number + 1, 3 * number + 2], number + 1
+
+
+def test_rows_do_not_renew_the_position_of_their_page_where_only_the_loop_knows_its_age() -> None:
+    clock, store = Clock(), MemoryStore()
+    loop = checkpoint(Minutely(), name="l", store=store, durability="sync", each=True)
+    loop._run.plan = replace(loop._run.plan, now=clock.now)
+    received = []
+    for _ in loop:
+        record: Any = store.values[KEY]
+        received.append(record.get("pos_at"))
+        clock.pass_by(20 * MINUTE)
+    times = [None, "2026-01-01T01:00:00Z", "2026-01-01T02:00:00Z"]
+    assert received == [None, None, None, *[times[1]] * 3, *[times[2]] * 3]
+
+
+@pytest.mark.parametrize("each", [False, True])
+def test_the_clock_of_the_source_is_the_one_that_counts_at_the_opening(api: Api, *, each: bool) -> None:
+    """A clock that stands at the beginning of 2026 finds no token too old that it has seen."""
+
+    def loop() -> Checkpoint[Any]:
+        clock = api.clock
+        source = CursorToken(api.fetch, max_age=HOUR, on_expired="fail", now=clock.now, monotonic=clock.monotonic)
+        make: Any = checkpoint
+        made: Checkpoint[Any] = make(source, name="l", store=api.store, durability="sync", each=each)
+        return made
+
+    for number, _ in enumerate(loop()):
+        if number == 3:
+            break
+    api.clock.pass_by(50 * MINUTE)
+    next(iter(loop()))
+    assert api.record["pos_at"] == "2026-01-01T00:00:00Z"
+    api.clock.pass_by(20 * MINUTE)
+    with pytest.raises(TokenExpiredError, match="received 1:10:00 ago"):
+        next(iter(loop()))
+
+
 # --- in mid-run -----------------------------------------------------------------------------------------------
 
 

@@ -209,3 +209,23 @@ def test_what_to_do_is_said_in_a_task_and_outside() -> None:
         damage(first)
     with first.retry(), pytest.raises(UnreadableRecordError, match="in Airflow's UI and clear the task"):
         next(iter(checkpoint(range(3), name="l")))
+
+
+BAD_SEEN: dict[str, list[Any]] = {
+    "list": ["abc", {"of": "many"}, {"of": -1}, [6]],
+    "tokens": ["abc", {"rows": "many"}, {"pages": 1.5}],
+    "tokens, each": [{"rows": "many"}, [6]],
+    "numbers": [{"rows": "many"}],
+}
+
+
+@pytest.mark.parametrize(("name", "kept"), [(name, kept) for name, all_kept in BAD_SEEN.items() for kept in all_kept])
+def test_what_is_kept_beside_a_position_may_be_damaged_as_well(name: str, kept: Any) -> None:
+    store = left_by(name)
+    store.values[KEY]["seen"] = kept  # type: ignore[call-overload,index]
+    before = copy.deepcopy(store.values)
+    with pytest.raises(UnreadableRecordError, match=rf"'{KEY}' cannot be read: its seen was changed by hand"):
+        next(iter(loop_of(name, store)))
+    assert store.values == before
+    whole = len(list(loop_of(name, MemoryStore())))
+    assert len(list(loop_of(name, store, on_unreadable="restart"))) == whole

@@ -16,6 +16,7 @@ from airflow_resume import checkpoint
 from airflow_resume.errors import (
     EmptySourceError,
     LoopError,
+    SourceChangedError,
     StalledError,
     StoreUnavailableError,
     UnackedError,
@@ -434,3 +435,19 @@ def test_trouble_with_the_store_is_raised_and_the_position_kept() -> None:
 def test_a_context_without_a_task_object_is_fine() -> None:
     context = {"task_state_store": FakeTaskStore(), "ti": None}
     assert list(checkpoint(range(2), name="l", context=context)) == [0, 1]
+
+
+def test_at_most_once_a_page_whose_rows_changed_is_an_error_and_none_of_them_comes_twice() -> None:
+    store, rows = MemoryStore(), [1, 2, 3, 4]
+
+    def loop() -> Any:
+        source = CursorToken(lambda _token: Page(list(rows)))
+        return checkpoint(source, name="l", store=store, each=True, delivery="at_most_once")
+
+    for row in loop():
+        if row == 2:
+            break
+    rows[0] = 9
+    for _ in range(2):
+        with pytest.raises(SourceChangedError, match="at_most_once"):
+            next(iter(loop()))

@@ -70,3 +70,24 @@ def test_progress_in_words_goes_on_the_row_of_a_mapped_task() -> None:
         rows.append(Environment(autoescape=True).from_string("{{ progress }}").render(context))
         attempt = attempt.retry()
     assert rows == ["orders: page 3 of 4", "orders: done, 4 pages"]
+
+
+def test_a_backend_that_fails_neither_fails_the_loop_nor_fills_the_log(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    from airflow.sdk._shared.observability.metrics import stats
+
+    from airflow_resume import metrics
+
+    def fail(*_: Any, **__: Any) -> None:
+        raise OSError("no route to the backend")
+
+    for kind in ("incr", "gauge", "timing"):
+        monkeypatch.setattr(stats, kind, fail)
+    monkeypatch.setattr(metrics, "_failed", set())
+    with task_context() as attempt:
+        assert list(checkpoint(range(4), name="l", durability="sync")) == [0, 1, 2, 3]
+    record: Any = attempt.task_store.values["resume.loop.l"]
+    assert record["done"]
+    said = [entry.getMessage() for entry in caplog.records if entry.levelname == "WARNING"]
+    assert said == ["The metric 'checkpoint.opened' could not be told: OSError('no route to the backend')"]

@@ -54,6 +54,8 @@ TABLE: dict[str, tuple[Left | Literal["nothing", "unreadable"], dict[str, Any], 
     "restart, unreadable": ("unreadable", {"restart": True}, Opening.RESTART_ASKED),
     "restart, died": (Left(stalls=3), {"restart": True}, Opening.RESTART_ASKED),
     "restart, changed, fail": (Left(changes=["a"]), {"restart": True, "on_change": "fail"}, Opening.RESTART_ASKED),
+    "restart, retried": (Left(retried=True), {"restart": True}, Opening.RESUME),
+    "restart, retried, damaged": (Left(retried=True, damaged="x"), {"restart": True}, Opening.RESTART_ASKED),
     "done, on_done": (Left(done=True), {"on_done": "restart"}, Opening.RESTART_DONE),
     "not done, on_done": (Left(), {"on_done": "restart"}, Opening.RESUME),
     "done, changed, fail, on_done": (

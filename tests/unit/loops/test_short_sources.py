@@ -14,6 +14,7 @@ from airflow_resume import checkpoint
 from airflow_resume.errors import ShortSourceError
 from airflow_resume.loops import Batches, CursorToken, Keyset, Offset, Page, PageNumber
 from airflow_resume.store import MemoryStore
+from airflow_resume.testing import task_context
 
 KEY = "resume.loop.l"
 
@@ -93,8 +94,10 @@ def test_a_policy_takes_it_at_once_or_never(name: str, caplog: pytest.LogCapture
     assert "taken for its end" in caplog.text
     store = MemoryStore()
     for _ in range(3):
-        with pytest.raises(ShortSourceError, match="Clear the task to start over, or say on_short='warn'"):
+        with pytest.raises(ShortSourceError, match="To start over, pass restart=True; or say on_short='warn'"):
             run(SOURCES[name](api), store, on_short="fail")
+    with task_context(), pytest.raises(ShortSourceError, match="To start over, clear the task; or say on_short='warn'"):
+        list(checkpoint(SOURCES[name](api), name="l", on_short="fail"))
 
 
 @given(there=st.integers(0, 9), fewer=st.integers(0, 3), name=st.sampled_from(sorted(SOURCES)))
@@ -217,3 +220,24 @@ def test_an_api_that_gives_fewer_than_asked_for_loses_nothing(
 def test_an_unknown_policy_is_refused_at_the_call() -> None:
     with pytest.raises(ValueError, match="on_short='never'"):
         checkpoint([1], name="l", on_short="never", store=MemoryStore())  # type: ignore[call-overload]
+
+
+@pytest.mark.parametrize("each", [False, True])
+@pytest.mark.parametrize("name", SOURCES)
+def test_a_source_that_is_used_again_forgets_what_was_announced_before(name: str, *, each: bool) -> None:
+    api = Api(6, 6)
+    source = SOURCES[name](api)
+    assert run(source, MemoryStore(), each=each) == list(range(6))
+    api.there, api.total = 4, None
+    assert run(source, MemoryStore(), each=each) == list(range(4))
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_a_source_of_inner_loops_forgets_it_with_every_element(name: str) -> None:
+    api = Api(6, 6)
+    source, rows = SOURCES[name](api), []
+    outer = checkpoint([6, 4], name="l", store=MemoryStore())
+    for there in outer:
+        api.there, api.total = there, 6 if there == 6 else None
+        rows.append(sum(len(page.items) for page in checkpoint(source, name="in", within=outer)))
+    assert rows == [6, 4]

@@ -9,6 +9,7 @@ import pytest
 
 from airflow_resume import checkpoint
 from airflow_resume.errors import StalledError
+from airflow_resume.loops import CursorToken, Page
 from airflow_resume.loops.skip import Skip
 from airflow_resume.testing import TaskAttempt, task_context
 
@@ -67,3 +68,28 @@ def test_no_other_element_is_skipped_than_the_one_that_kills(durability: str) ->
         delivered += killed.until(POISON)
     assert set(delivered) == set(range(COUNT))
     assert delivered[-1] == COUNT - 1
+
+
+def test_a_token_that_is_too_old_behind_attempts_that_died_skips_no_element_from_the_start() -> None:
+    class TooOldError(Exception):
+        pass
+
+    def fetch(token: int | None) -> Page[int]:
+        if token == 1 and is_old:
+            raise TooOldError
+        return Page([token or 0], (token or 0) + 1 if (token or 0) < 2 else None)
+
+    def loop(attempt: TaskAttempt) -> Iterator[Page[int]]:
+        source = CursorToken(fetch, expired=TooOldError)
+        return iter(checkpoint(source, name="l", durability="sync", skip=skip, context=attempt.context))
+
+    is_old, skip, attempt, dead = False, Skip(stalled=True), task_context(), []
+    for _ in range(4):
+        dead.append(loop(attempt))
+        for page in dead[-1]:
+            if list(page.items) == [1]:
+                break
+        attempt = attempt.retry()
+    is_old = True
+    pages = loop(attempt)
+    assert list(next(pages).items) == [0]

@@ -16,7 +16,7 @@ from airflow_resume.errors import SourceChangedError, StoreUnavailableError, Tok
 from airflow_resume.given import GivenStore
 from airflow_resume.loops import CursorToken, Files, Page
 from airflow_resume.store import MemoryStore
-from airflow_resume.testing import task_context
+from airflow_resume.testing import World, task_context
 
 KEY = "resume.loop.l"
 
@@ -64,6 +64,41 @@ def test_a_nightly_script_goes_on_after_a_crash_and_starts_anew_the_next_night(
     assert warnings(caplog) == []
     assert script(store, restart=True, fails_at=1) == [0]
     assert script(store, restart=True) == [0, 1, 2, 3]
+
+
+def test_in_a_task_restart_holds_once_a_clear_and_a_retry_goes_on() -> None:
+    def attempt_does(attempt: Any, fails_at: int | None = None, **options: Any) -> list[int]:
+        with attempt:
+            return script(None, restart=True, fails_at=fails_at, **options)
+
+    first = task_context()
+    assert attempt_does(first, 2) == [0, 1]
+    second = first.retry()
+    assert attempt_does(second, 3) == [2]
+    cleared = second.clear()
+    assert attempt_does(cleared, 1, on_clear="resume") == [0]
+    assert attempt_does(cleared.retry(), on_clear="resume") == [1, 2, 3]
+
+
+def test_in_a_task_a_loop_inside_another_goes_on_too() -> None:
+    attempt, seen = task_context(), list[int]()
+    for fails_at in (1, None):
+        with attempt, suppress(ZeroDivisionError), checkpoint(["a"], name="l") as outer:
+            for _ in outer:
+                for number in checkpoint(range(3), name="in", within=outer, restart=True):
+                    if number == fails_at:
+                        raise ZeroDivisionError
+                    seen.append(number)
+        attempt = attempt.retry()
+    assert seen == [0, 1, 2]
+
+
+def test_in_a_task_restart_holds_for_what_another_run_has_left_in_a_store() -> None:
+    store, world = MemoryStore(), World()
+    for run in ("run-1", "run-2"):
+        with task_context(run_id=run, world=world):
+            assert script(store, restart=True) == [0, 1, 2, 3]
+        world.clock.sleep(60)
 
 
 def test_restart_forgets_a_record_that_cannot_be_read() -> None:

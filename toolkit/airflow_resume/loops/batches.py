@@ -14,7 +14,7 @@ from airflow_resume.errors import SourceChangedError
 from airflow_resume.loops.chunks import IN_MEMORY, Chunk
 from airflow_resume.loops.order import refuse_unordered
 from airflow_resume.loops.places import print_of_simple
-from airflow_resume.loops.source import Source, members
+from airflow_resume.loops.source import Source, check_place
 
 if TYPE_CHECKING:
     from typing import Literal
@@ -95,7 +95,10 @@ class Batches(Source[T_co]):
 
     def recall(self, position: JsonValue, seen: JsonValue) -> None:
         """For `changes`."""
-        self._recalled = position, members(seen)
+        found = check_place(seen)
+        if "of" in found:
+            check_whole("of", found["of"], least=0)
+        self._recalled = position, found
 
     def shortfall(self, position: JsonValue) -> str | None:
         """Less elements than there were when it was entered: the body has taken some out."""

@@ -102,9 +102,17 @@ class Each(Source[T_co]):
         """Whether that of the page does: also within a page, as a later attempt gets it again."""
         return self._source.expires(members(position).get("page"))
 
+    def expiring(self, position: JsonValue) -> JsonValue:
+        """That of the page, which all its rows have."""
+        return self._source.expiring(members(position).get("page"))
+
     def received(self, position: JsonValue) -> datetime | None:
         """When that of the page was received."""
         return self._source.received(members(position).get("page"))
+
+    def age_now(self) -> datetime | None:
+        """That of the source."""
+        return self._source.age_now()
 
     def take_up(self, position: JsonValue, received: datetime) -> None:
         """As of the page."""

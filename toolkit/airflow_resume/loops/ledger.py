@@ -46,9 +46,10 @@ class Ledger:
         self.place = place
         self._source = source
         self._left = level
-        self._now = now
+        self._clock = now
         # The clock may have been put back: nothing was received in the future.
-        self._stands_since = (level.pos, None if level.pos_at is None else min(level.pos_at, now()))
+        since = None if level.pos_at is None else min(level.pos_at, self._now())
+        self._stands_since = (source.expiring(level.pos), since)
         ahead = level.ahead
         self.count, self.done = level.n, level.done
         self.short = level.short
@@ -270,6 +271,9 @@ class Ledger:
             "inner": inner or None,
         }
 
+    def _now(self) -> datetime:
+        return self._source.age_now() or self._clock()
+
     def received(self) -> datetime | None:
         """When what the position needs was received, where it gets too old."""
         position = self.frontier.position
@@ -277,7 +281,8 @@ class Ledger:
             return None
         received = self._source.received(position)
         if received is None:
-            if position != self._stands_since[0] or self._stands_since[1] is None:
-                self._stands_since = (position, self._now())
+            expiring = self._source.expiring(position)
+            if expiring != self._stands_since[0] or self._stands_since[1] is None:
+                self._stands_since = (expiring, self._now())
             received = self._stands_since[1]
         return received and received.replace(microsecond=0)

@@ -157,7 +157,8 @@ def checkpoint(
             `"restart"`.
         on_done: an earlier run has come to the end: `"nothing"` (default) is left to do, or `"restart"`, for a script
             that does its work again every night and goes on where it was after a crash.
-        restart: True to forget what any earlier run has left, whatever it is; such as `restart=arguments.fresh`.
+        restart: True to forget what any earlier run has left, whatever it is; such as `restart=arguments.fresh`. In a
+            task it holds for its first try and the first one after a clear; a retry goes on, unless the record is bad.
         on_store_error: the store is away for longer than a minute, or a store of your own raises an error of its own:
             `"raise"` (default, as `StoreUnavailableError`) or `"continue"` uncommitted.
         on_empty: a source that never had an element: `"done"` (default) or `"fail"`, so that a retry asks again.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from airflow_resume.attempt import Attempt
@@ -56,12 +57,15 @@ class Nested:
         self.inner_at: datetime | None = outer.inner_at
         left = outer.ledger.inner_left(plan.name)
         position = plan.source.first()
+        if left is None:
+            plan.source.recall(position, None)
         level = Level(kind=plan.source.kind, fp=plan.definition.fp, pos=position, total=plan.source.total(position))
         if left is None:
             self.opening = decide_opening("nothing", plan.policy)
         else:
             left = left.with_age(self.inner_at)
             facts = inner_facts_of(left, plan.source, definition=plan.definition, now=plan.now())
+            facts = replace(facts, retried=self.attempt.has_identity)  # it is cleared with the loop around it
             self.opening, self.changes = decide_opening(facts, plan.policy), facts.changes
             if facts.damaged is not None and self.opening in UNREADABLE:
                 damage = outer.unreadable(f"in the loop {plan.name!r}, {facts.damaged}")

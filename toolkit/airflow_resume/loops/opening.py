@@ -1,4 +1,7 @@
-"""The decision at the opening of a loop: go on, start over, or refuse. Pure and total."""
+"""The decision at the opening of a loop: go on, start over, or refuse.
+
+`decide_opening` is pure and total. The facts it is given are asked of the source, which takes up what it kept.
+"""
 
 from __future__ import annotations
 
@@ -94,6 +97,7 @@ class Left:
         stalls: how many attempts in a row died at it.
         done: nothing is left to do.
         damaged: why its position or state cannot have been saved by any attempt.
+        retried: whether it was left by this task instance, which was not cleared since: `restart=True` has had its way.
     """
 
     cleared: Cleared = Cleared.NO
@@ -103,13 +107,14 @@ class Left:
     stalls: int = 0
     done: bool = False
     damaged: str | None = None
+    retried: bool = False
 
 
 def decide_opening(left: Left | Literal["nothing", "unreadable"], policy: OpeningPolicy) -> Opening:
     """What to do with what an earlier attempt left."""
     if left == "nothing":
         return Opening.START
-    if policy.restart:
+    if policy.restart and not (isinstance(left, Left) and left.retried and left.damaged is None):
         return Opening.RESTART_ASKED
     return _decide_unreadable(policy) if left == "unreadable" else _decide_left(left, policy)
 
@@ -183,11 +188,13 @@ def facts_of(
 ) -> Left:
     """The facts about the outermost loop."""
     level = inner_facts_of(record, source, definition=definition, now=now)
-    return replace(level, cleared=cleared_of(record, attempt), stalls=stalls_of(record, attempt))
+    cleared = cleared_of(record, attempt)
+    same_run = attempt.has_identity and record.at.epoch.run_started == attempt.epoch.run_started
+    retried = same_run and cleared is not Cleared.YES
+    return replace(level, cleared=cleared, stalls=stalls_of(record, attempt), retried=retried)
 
 
 def _changes(level: Level, source: Source[Any]) -> Sequence[str]:
-    source.recall(level.pos, level.seen)
     return source.changes(level.pos) or _fewer_than_before(level, source)
 
 
@@ -223,17 +230,19 @@ def inner_facts_of(level: Level, source: Source[Any], *, definition: Definition,
     return Left(
         changes=[*definition.changes(level), *_changes(level, source)],
         # The clock may have been put back since.
-        age=timedelta(0) if received is None else max(now - received, timedelta(0)),
+        age=timedelta(0) if received is None else max((source.age_now() or now) - received, timedelta(0)),
         done=level.done,
     )
 
 
 def _damage(level: Level, source: Source[Any] | None) -> str | None:
-    """Why the position, of which the source is to say it, or the state cannot have been saved."""
+    """Why the position or what was kept beside it, which the source takes up, or the state cannot have been saved."""
     what = "pos"
     try:
         if source is not None:
             source.check(level.pos)
+            what = "seen"
+            source.recall(level.pos, level.seen)
         what = "state"
         for value in level.state.values():
             values.decode(value)

@@ -112,8 +112,11 @@ class PagedSource(Source[Page[T]]):
 
     def recall(self, position: JsonValue, seen: JsonValue) -> None:
         """What it has announced to an earlier attempt."""
+        announced = check_place(seen)
+        for name in announced.keys() & {"rows", "pages"}:
+            check_whole(name, announced[name])
         self._last = position
-        self._items, self._pages = (members(seen).get(name) for name in ("rows", "pages"))
+        self._items, self._pages = announced.get("rows"), announced.get("pages")
 
     def shortfall(self, position: JsonValue) -> str | None:  # noqa: ARG002
         """Fewer items than were announced; see `_short_of_pages` for pages."""

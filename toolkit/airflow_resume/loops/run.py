@@ -19,10 +19,12 @@ from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeAlias, TypeVar
 from weakref import ref
 
 from airflow_resume import values
+from airflow_resume.attempt import how_to_start_over
 from airflow_resume.errors import (
     EmptySourceError,
     LoopError,
     ShortSourceError,
+    SourceChangedError,
     SupersededError,
     TokenExpiredError,
     UnackedError,
@@ -561,9 +563,10 @@ class LoopRun(Generic[T]):
             log.warning("%s; that is taken for its end", said)
             return
         self.hold.keeper.touch()
+        start_over = how_to_start_over(is_task=self.hold.attempt.has_identity)
         raise ShortSourceError(
             f"{said}.",
-            "Clear the task to start over, or say on_short='warn' if that may be so."
+            f"To start over, {start_over}; or say on_short='warn' if that may be so."
             if choice == "fail"
             else "A retry asks again, and takes it for the end if nothing more has come; on_short='warn' does so at"
             " once, and 'fail' never does.",
@@ -601,6 +604,9 @@ class LoopRun(Generic[T]):
         """Start over, once, when the position turns out to be too old, or go back to the start of a page that changed.
 
         The loop around this goes through it again.
+
+        Raises:
+            SourceChangedError: such a page, where no row may be delivered twice.
         """
         try:
             yield
@@ -608,11 +614,18 @@ class LoopRun(Generic[T]):
             if self._recovered or self.plan.source.on_expired == "fail":
                 raise
             self._recovered = True
+            self._stalled = None  # the first element is not the one at which attempts died
             self._unacked.clear()
             self.ledger.start_over(self.plan.source.first())
             self.hold.keeper.touch()
             log.warning("Loop %r: started over, as the position is too old (%s)", self.plan.name, error)
         except PlaceLostError as lost:
+            if self.plan.delivery == "at_most_once":
+                raise SourceChangedError(
+                    f"A page of the loop {self.plan.name!r} has not the same rows in front as the {lost.done} that are"
+                    " done, so which of them are left is not known, and delivery='at_most_once' delivers none twice.",
+                    f"To start over, {how_to_start_over(is_task=self.hold.attempt.has_identity)}.",
+                ) from None
             self._stalled = None  # which element that was is not known any more
             self.ledger.go_back(lost.position, lost.done)
             self.hold.keeper.touch()

@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeAlias
 
-from airflow_resume.attempt import Attempt
+from airflow_resume.attempt import Attempt, how_to_start_over
 from airflow_resume.channel import LatestWriter, in_process_supervisor, task_channel
 from airflow_resume.errors import (
     DanglingReferenceError,
@@ -93,12 +93,13 @@ class Session:
             log.warning("Loop %r: %s", plan.name, found)
             found = None
         if self.opening is Opening.NOTHING_LEFT and plan.keeping.store is not None and isinstance(found, LoopRecord):
+            for_once = how_to_start_over(is_task=self.attempt.has_identity).removeprefix("pass ")
             # In a task a retry finds loops that are done; a script may never have meant to find one.
             log.warning(
                 "Loop %r delivers nothing: an earlier run was done at %s\n%s",
                 plan.name,
                 f"{found.ts:%Y-%m-%d %H:%M} UTC",
-                "To do it all again, pass on_done='restart', or restart=True for once, or give it another name.",
+                f"To do it all again, pass on_done='restart', or {for_once} for once, or give it another name.",
             )
         self._record = _claimed(found, self.opening, plan, self.attempt)
         take_up_age(self._record, plan.source)
@@ -291,6 +292,7 @@ def _claimed(found: LoopRecord | None, opening: Opening, plan: Plan[Any], attemp
     at = Opened(try_number=attempt.try_number, epoch=attempt.epoch)
     if found is None:
         nothing = started_over(plan.source.first())
+        plan.source.recall(nothing["pos"], None)
         record = LoopRecord(key=plan.key, kind=definition.kind, at=at, t0=now, ts=now, **nothing)
     elif opening.keeps_position:
         at = at.model_copy(update={"opens": found.at.opens + 1, "stalls": stalls_of(found, attempt)})

@@ -89,7 +89,11 @@ class Source(ABC, Generic[T_co]):
         return None
 
     def recall(self, position: JsonValue, seen: JsonValue) -> None:
-        """Take up what an earlier attempt kept beside a position; None: nothing of before counts any more."""
+        """Take up what an earlier attempt kept beside a position; None: nothing of before counts any more.
+
+        Raises:
+            ...: any error, where no attempt can have kept that. It is treated as one of `check` is.
+        """
 
     def shortfall(self, position: JsonValue) -> str | None:  # noqa: ARG002
         """What was announced and has not come, such as `17 of 20 rows`; asked when `elements` has come to its end.
@@ -110,8 +114,16 @@ class Source(ABC, Generic[T_co]):
         """Whether the position needs something that gets too old."""
         return self.max_age is not None and position is not None
 
+    def expiring(self, position: JsonValue) -> JsonValue:
+        """What of the position gets too old: all of it (default), or a part that several positions have."""
+        return position
+
     def received(self, position: JsonValue) -> datetime | None:  # noqa: ARG002
         """When that was received in this attempt; None (default): when the loop first had the position."""
+        return None
+
+    def age_now(self) -> datetime | None:
+        """The time by the clock that `received` goes by; None (default): that of the loop."""
         return None
 
     def take_up(self, position: JsonValue, received: datetime) -> None:
@@ -178,7 +190,7 @@ def check_place(position: JsonValue) -> dict[str, Any]:
         TypeError: it is something else.
     """
     if position is not None and not isinstance(position, dict):
-        raise TypeError(f"a position is an object here, and not a {type(position).__name__}")
+        raise TypeError(f"an object is needed here, and not a {type(position).__name__}")
     return members(position)
 
 

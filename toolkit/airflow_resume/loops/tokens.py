@@ -83,6 +83,7 @@ class CursorToken(PagedSource[T]):
         self.on_expired = on_expired
         self._max_empty = max_empty
         self._first_page, self._pages_done = False, 0
+        self._now = now
         self._received = Received(now, monotonic)
 
     def expires(self, position: JsonValue) -> bool:
@@ -92,6 +93,10 @@ class CursorToken(PagedSource[T]):
     def received(self, position: JsonValue) -> datetime | None:
         """When its token was received."""
         return self._received.when(values.decode(members(position).get("token")))
+
+    def age_now(self) -> datetime | None:
+        """By the clock it was given, where tokens get too old."""
+        return None if self.max_age is None else self._now()
 
     def take_up(self, position: JsonValue, received: datetime) -> None:
         """An earlier attempt received its token then."""
