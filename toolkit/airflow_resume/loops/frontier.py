@@ -142,7 +142,7 @@ class Frontier:
         if not (self._by_first or self._earlier or self._earlier_ids):
             return None
         if self._numbering is None:
-            return Ahead(ids="".join([*self._ids.values(), *sorted(self._earlier_ids)]))
+            return Ahead(ids="".join(sorted({*self._ids.values(), *self._earlier_ids})))
         far = self._earlier_far if self._earlier else self._by_last[max(self._by_last)].after
         return Ahead(by=self._numbering, runs=self._run_lengths(), far=far)
 
