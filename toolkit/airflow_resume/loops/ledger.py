@@ -73,7 +73,7 @@ class Ledger:
 
     @state.setter
     def state(self, state: dict[str, Any]) -> None:
-        self._state.now = state
+        self._state.replace(state)
 
     # --- what happens -----------------------------------------------------------------------------------------
 
