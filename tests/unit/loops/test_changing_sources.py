@@ -16,7 +16,7 @@ from pydantic import BaseModel, Field
 
 from airflow_resume import checkpoint
 from airflow_resume.errors import SourceChangedError
-from airflow_resume.loops import CursorToken, Files, Keyset, Offset, Page, PageNumber
+from airflow_resume.loops import CursorToken, Files, Keyset, Offset, Page, PageNumber, Skip
 from airflow_resume.loops.places import described
 from airflow_resume.store import MemoryStore
 
@@ -591,3 +591,54 @@ def test_a_listing_of_files_that_are_moved_loses_none() -> None:
             files.remove(path)
             done.append(path)
     assert len(done) == 10
+
+
+# --- the state, when a page comes again -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("durability", ["sync", "exit"])
+@pytest.mark.parametrize("stop_at", [[1], [4], [5], [4, 5], [4, 3]])
+def test_a_state_counts_a_page_once_that_comes_again(stop_at: list[int], durability: Any) -> None:
+    """A body that writes into its rows: the done ones are never recognised."""
+    store = MemoryStore()
+    options: dict[str, Any] = {"durability": durability, "skip": Skip(on=(KeyError,))}
+
+    def attempt(leave_at: int | None) -> None:
+        def fetch(token: Any) -> Page[dict[str, Any]]:
+            first = token or 0
+            return Page([{"n": number} for number in range(first, first + 3)], first + 3 if first < 6 else None)
+
+        with checkpoint(CursorToken(fetch), each=True, name="l", store=store, **options) as loop:
+            loop.state.setdefault("sum", 0)
+            for row in loop:
+                number = row["n"]
+                if number == leave_at:
+                    raise ZeroDivisionError
+                row["done"] = True
+                loop.state["sum"] += number
+                if number == 3:
+                    with loop.skipping():
+                        raise KeyError(number)
+
+    for leave_at in stop_at:
+        with pytest.raises(ZeroDivisionError):
+            attempt(leave_at)
+    attempt(None)
+    record: Any = store.values[KEY]
+    assert record["state"] == {"sum": sum(range(9)) - 3}
+    assert (record["n"], record["skipped"], len(record["skips"])) == (9, 1, 1)
+    assert "page_start" not in record
+
+
+def test_what_a_page_began_with_is_kept_only_where_it_differs_and_is_small() -> None:
+    for text, kept in (("", False), ("x" * 100, True), ("x" * 3_000, False)):
+        store = MemoryStore()
+        with checkpoint(Offset(lambda *_: Page([1, 2, 3]), limit=3), each=True, name="l", store=store) as loop:
+            loop.state["text"] = text
+            for number in loop:
+                if number == 3:
+                    break
+                if text:
+                    loop.state["n"] = number
+        record: Any = store.values[KEY]
+        assert ("page_start" in record) is kept

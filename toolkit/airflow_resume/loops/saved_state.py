@@ -51,6 +51,13 @@ class SavedState:
         self.now.clear()
         self.now.update({key: values.decode(value) for key, value in self.saved.items()})
 
+    def go_back(self, saved: dict[str, JsonValue]) -> None:
+        """Have an earlier one, and beside it what was put in before the loop began to run."""
+        new = {key: value for key, value in self.now.items() if key not in self.saved and key not in saved}
+        self.saved = saved
+        self.restore()
+        self.now.update(new)
+
     def replace(self, state: dict[str, Any]) -> None:
         """Have what is in another dict. The object stays, and with it who may change it."""
         if state is not self.now:
