@@ -436,7 +436,10 @@ def test_an_item_that_refers_to_others_without_end_is_not_described() -> None:
 @pytest.mark.parametrize("item", [Half, Slotted, Stateless])
 def test_a_page_that_is_filled_up_with_others_that_look_alike_loses_none(item: Callable[[int], Any]) -> None:
     store, done = MemoryStore(), list[Any]()
-    for rows, leave_at in (([item(number) for number in range(4)], 2), ([item(number) for number in range(2, 6)], None)):
+    for rows, leave_at in (
+        ([item(number) for number in range(4)], 2),
+        ([item(number) for number in range(2, 6)], None),
+    ):
         source = CursorToken[Any](lambda _token, rows=rows: Page(rows))
         for number, row in enumerate(checkpoint(source, each=True, name="l", store=store)):
             if number == leave_at:

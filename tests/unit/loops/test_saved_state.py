@@ -127,7 +127,7 @@ def test_another_state_is_guarded_as_the_first_one_was() -> None:
         return number
 
     again = checkpoint(range(4), name="l", store=MemoryStore())
-    with pytest.raises(LoopError, match="in a worker of its map"), again:  # noqa: PT012  the loop is what raises
+    with pytest.raises(LoopError, match="in a worker of its map"), again:
         for number in again.map(worker, workers=1):
             again.state = {"n": number}
             held = again.state

@@ -198,7 +198,7 @@ def _by_number(here: JsonValue, of: int, end: JsonValue, prints: Prints, start: 
 def _items_of(element: object) -> Sequence[Any]:
     items = element.items if isinstance(element, Page) else element
     if isinstance(items, Sequence) and not isinstance(items, (str, bytes, bytearray)):
-        # A fetch may hand out a list that is its own, and a body takes out of it what is done: rows would be passed over.
+        # A fetch may hand out a list of its own, and the body take out of it what is done: rows would be passed over.
         return list(items) if isinstance(items, MutableSequence) else items
     # A data frame is iterated by columns, and a set in another order every time.
     if is_table(items) or not isinstance(items, Iterable) or isinstance(items, (str, bytes, bytearray, Mapping)):
