@@ -429,7 +429,7 @@ def test_items_that_look_alike_are_told_apart(item: Callable[[int], Any]) -> Non
 def test_an_item_that_refers_to_others_without_end_is_not_described() -> None:
     row: Any = Shown(1)
     row.number = [row, row]
-    with pytest.raises(ValueError, match="Shown|list"):
+    with pytest.raises(ValueError, match=r"Shown|list"):
         described(row)
 
 
