@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
+from fractions import Fraction
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pydantic import BaseModel, Field
 
 from airflow_resume import checkpoint
 from airflow_resume.errors import SourceChangedError
-from airflow_resume.loops import CursorToken, Files, Keyset, Offset, Page, PageNumber
+from airflow_resume.loops import CursorToken, Files, Keyset, Offset, Page, PageNumber, Skip
+from airflow_resume.loops.places import described
 from airflow_resume.store import MemoryStore
 
 KEY = "resume.loop.l"
@@ -321,6 +324,44 @@ class Shown:
         return f"Shown({self.number})"
 
 
+@dataclass
+class Half:
+    """Shows nothing of what tells it from others."""
+
+    number: int = field(repr=False)
+    kind: str = "row"
+
+
+class Slotted:
+    __slots__ = ("__number",)
+
+    def __init__(self, number: int) -> None:
+        self.__number = number
+
+    def __repr__(self) -> str:
+        return "Slotted"
+
+
+class Modelled(BaseModel):
+    number: int = Field(repr=False)
+    tags: set[str] = {"a", "b", "c"}
+
+
+class Stateless:
+    """Whatever tells it from others is elsewhere."""
+
+    def __init__(self, _number: int) -> None:
+        pass
+
+    def __repr__(self) -> str:
+        return "Stateless"
+
+
+class InATuple(NamedTuple):
+    row: Half
+    at: datetime = NEW_YEAR
+
+
 class Failing:
     def __repr__(self) -> str:
         raise RuntimeError("broken")
@@ -336,6 +377,13 @@ class Failing:
         (lambda number: Path(f"/{number}"), True),
         (Shown, True),
         (lambda number: "\ud800" * number, True),
+        (Half, True),
+        (Slotted, True),
+        (lambda number: Modelled(number=number), True),
+        (lambda number: InATuple(Half(number)), True),
+        (lambda number: {"row": Half(number)}, True),
+        (lambda number: frozenset({f"{number}", "a", "b"}), True),
+        (Stateless, False),
         (lambda _number: Opaque(), False),
         (lambda _number: Failing(), False),
         (lambda number: {"a": Opaque(), "id": number}, False),
@@ -355,6 +403,49 @@ def test_items_of_any_kind_are_recognised_or_come_again(item: Callable[[int], An
 
     attempt(2)
     assert len(attempt(None)) == (2 if goes_on else 4)
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        Half,
+        Slotted,
+        Shown,
+        lambda number: Modelled(number=number),
+        lambda number: InATuple(Half(number)),
+        lambda number: {"row": Half(number)},
+        lambda number: [Half(number)],
+        lambda number: NEW_YEAR.time().replace(minute=number),
+        timedelta,
+        lambda number: Fraction(number, 7),
+        lambda number: {number, "a"},
+    ],
+)
+def test_items_that_look_alike_are_told_apart(item: Callable[[int], Any]) -> None:
+    assert described(item(1)) == described(item(1))
+    assert described(item(1)) != described(item(2))
+
+
+def test_an_item_that_refers_to_others_without_end_is_not_described() -> None:
+    row: Any = Shown(1)
+    row.number = [row, row]
+    with pytest.raises(ValueError, match=r"Shown|list"):
+        described(row)
+
+
+@pytest.mark.parametrize("item", [Half, Slotted, Stateless])
+def test_a_page_that_is_filled_up_with_others_that_look_alike_loses_none(item: Callable[[int], Any]) -> None:
+    store, done = MemoryStore(), list[Any]()
+    for rows, leave_at in (
+        ([item(number) for number in range(4)], 2),
+        ([item(number) for number in range(2, 6)], None),
+    ):
+        source = CursorToken[Any](lambda _token, rows=rows: Page(rows))
+        for number, row in enumerate(checkpoint(source, each=True, name="l", store=store)):
+            if number == leave_at:
+                break
+            done.append(row)
+    assert len(done) == 2 + 4
 
 
 def test_a_body_that_changes_its_rows_in_place_gets_the_page_again_and_loses_nothing() -> None:
@@ -503,3 +594,54 @@ def test_a_listing_of_files_that_are_moved_loses_none() -> None:
             files.remove(path)
             done.append(path)
     assert len(done) == 10
+
+
+# --- the state, when a page comes again -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("durability", ["sync", "exit"])
+@pytest.mark.parametrize("stop_at", [[1], [4], [5], [4, 5], [4, 3]])
+def test_a_state_counts_a_page_once_that_comes_again(stop_at: list[int], durability: Any) -> None:
+    """A body that writes into its rows: the done ones are never recognised."""
+    store = MemoryStore()
+    options: dict[str, Any] = {"durability": durability, "skip": Skip(on=(KeyError,))}
+
+    def attempt(leave_at: int | None) -> None:
+        def fetch(token: Any) -> Page[dict[str, Any]]:
+            first = token or 0
+            return Page([{"n": number} for number in range(first, first + 3)], first + 3 if first < 6 else None)
+
+        with checkpoint(CursorToken(fetch), each=True, name="l", store=store, **options) as loop:
+            loop.state.setdefault("sum", 0)
+            for row in loop:
+                number = row["n"]
+                if number == leave_at:
+                    raise ZeroDivisionError
+                row["done"] = True
+                loop.state["sum"] += number
+                if number == 3:
+                    with loop.skipping():
+                        raise KeyError(number)
+
+    for leave_at in stop_at:
+        with pytest.raises(ZeroDivisionError):
+            attempt(leave_at)
+    attempt(None)
+    record: Any = store.values[KEY]
+    assert record["state"] == {"sum": sum(range(9)) - 3}
+    assert (record["n"], record["skipped"], len(record["skips"])) == (9, 1, 1)
+    assert "page_start" not in record
+
+
+def test_what_a_page_began_with_is_kept_only_where_it_differs_and_is_small() -> None:
+    for text, kept in (("", False), ("x" * 100, True), ("x" * 3_000, False)):
+        store = MemoryStore()
+        with checkpoint(Offset(lambda *_: Page([1, 2, 3]), limit=3), each=True, name="l", store=store) as loop:
+            loop.state["text"] = text
+            for number in loop:
+                if number == 3:
+                    break
+                if text:
+                    loop.state["n"] = number
+        record: Any = store.values[KEY]
+        assert ("page_start" in record) is kept

@@ -179,3 +179,20 @@ def test_a_first_position_and_changes_are_those_of_the_page() -> None:
 def test_only_a_source_can_be_delivered_one_by_one() -> None:
     with pytest.raises(TypeError, match="needs a source of pages or lists, not list"):
         Each([[1], [2]])  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("kind", [list, deque])
+def test_a_body_may_take_what_is_done_out_of_the_list_that_is_the_page(kind: Any) -> None:
+    """Such as a fetch that gives a list of its own, or of a cache."""
+
+    def drained(source_of: Any) -> tuple[list[int], list[int]]:
+        rows = kind([1, 2, 3, 4])
+        seen = []
+        for row, _ in Each(source_of(rows)).elements(None):
+            seen.append(row)
+            rows.remove(row)
+        return seen, list(rows)
+
+    assert drained(lambda rows: CursorToken(lambda _token: Page(rows, total=4))) == ([1, 2, 3, 4], [])
+    assert drained(lambda rows: Batches([rows])) == ([1, 2, 3, 4], [])
+    assert drained(lambda rows: PageNumber(lambda number: rows if number == 1 else [], size=4)) == ([1, 2, 3, 4], [])

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import random
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timezone
+from itertools import count
 from typing import Any
 
 import pytest
@@ -186,3 +188,49 @@ def test_ids_that_do_not_come_again_hold_no_map_up_for_ever() -> None:
         frontier.finish(number, number, number + 1)
     assert not frontier.is_full
     assert (frontier.forgotten, frontier.ahead()) == (MAX_IDS, None)
+
+
+def test_what_is_done_ahead_reads_alike_in_whatever_order_and_attempt_it_was_done() -> None:
+    """`Level.where` is made of it: a loop that stands still must not look as if it had moved."""
+
+    def with_done(numbers: list[int], earlier: Ahead | None = None) -> Ahead | None:
+        frontier = Frontier(CursorToken(lambda _token: Page([])), None, earlier)
+        for number in range(4):
+            frontier.take({"token": number}, {"token": number + 1})
+        for number in numbers:
+            frontier.finish(number, {"token": number}, {"token": number + 1})
+        return frontier.ahead()
+
+    assert with_done([3, 1, 2]) == with_done([1, 2, 3]) == with_done([1, 3, 2]) == with_done([], with_done([2, 3, 1]))
+
+
+@pytest.mark.parametrize("source", [CursorToken(lambda _token: Page([])), as_source(range(9))])
+@pytest.mark.parametrize("order", [[1, 0], [1, 2, 0], [1, 3, 2], [2, 1], [1, 2, 4, 3, 0]])
+def test_a_time_out_at_any_call_leaves_an_element_done_or_not(source: Any, order: list[int]) -> None:
+    """If the call is cut short, nothing of it counts: its state would not be saved either."""
+    *earlier, last = order
+    for cut_at in count():
+        frontier = Frontier(source, 0)
+        for number in range(6):
+            frontier.take(number, number + 1)
+        for number in earlier:
+            frontier.finish(number, number, number + 1)
+        before = (frontier.position, frontier.ahead())
+        calls = count()
+
+        def cut(_frame: Any, event: str, called: Any, calls: Any = calls, cut_at: int = cut_at) -> None:
+            if event in {"call", "c_call"} and called is not sys.setprofile and next(calls) == cut_at:
+                sys.setprofile(None)
+                raise TimeoutError
+
+        try:
+            sys.setprofile(cut)
+            frontier.finish(last, last, last + 1)
+            sys.setprofile(None)
+        except TimeoutError:
+            assert (frontier.position, frontier.ahead()) == before
+            frontier.finish(last, last, last + 1)  # and it can be done still
+        else:
+            return
+        finally:
+            sys.setprofile(None)

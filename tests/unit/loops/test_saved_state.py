@@ -14,7 +14,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from airflow_resume import checkpoint, values
-from airflow_resume.errors import InvalidValueError, ValueTooLargeError
+from airflow_resume.errors import InvalidValueError, LoopError, ValueTooLargeError
 from airflow_resume.loops.record import Level
 from airflow_resume.loops.room import Growth
 from airflow_resume.loops.saved_state import SavedState
@@ -111,3 +111,31 @@ def test_a_sum_counts_every_element_once_whenever_a_body_fails(fails_at: int, *,
     record: Any = store.get("resume.loop.l")
     assert record["state"].get("sum", 0) == sum(range(fails_at))
     assert run(fails=False) == {"sum": sum(range(100))}
+
+
+def test_another_state_is_guarded_as_the_first_one_was() -> None:
+    with checkpoint(range(2), name="l", store=MemoryStore()) as loop:
+        for number in loop:
+            loop.state = {"n": number}
+            held = loop.state
+    with pytest.raises(LoopError, match="changed after the loop"):
+        held["n"] = 5
+
+    def worker(number: int) -> int:
+        if number > 1:
+            held["n"] = number
+        return number
+
+    again = checkpoint(range(4), name="l", store=MemoryStore())
+    with pytest.raises(LoopError, match="in a worker of its map"), again:
+        for number in again.map(worker, workers=1):
+            again.state = {"n": number}
+            held = again.state
+
+
+def test_a_state_may_be_set_to_itself() -> None:
+    with checkpoint(range(2), name="l", store=MemoryStore()) as loop:
+        for number in loop:
+            loop.state["n"] = number
+            loop.state = loop.state
+        assert loop.state == {"n": 1}

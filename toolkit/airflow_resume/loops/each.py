@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, MutableSequence, Sequence
 from datetime import datetime
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -206,7 +206,8 @@ def _by_number(here: JsonValue, of: int, end: JsonValue, prints: Prints, start: 
 def _items_of(element: object) -> Sequence[Any]:
     items = element.items if isinstance(element, Page) else element
     if isinstance(items, Sequence) and not isinstance(items, (str, bytes, bytearray)):
-        return items
+        # A fetch may hand out a list of its own, and the body take out of it what is done: rows would be passed over.
+        return list(items) if isinstance(items, MutableSequence) else items
     # A data frame is iterated by columns, and a set in another order every time.
     if is_table(items) or not isinstance(items, Iterable) or isinstance(items, (str, bytes, bytearray, Mapping)):
         raise _not_items(items)

@@ -106,18 +106,35 @@ class Frontier:
         self.position = position
 
     def finish(self, number: int, before: JsonValue, after: JsonValue) -> None:
-        """The element is done; `before` and `after` are the positions around it."""
+        """The element is done; `before` and `after` are the positions around it.
+
+        A time-out may come at any call. So all calls come first, and what belongs together is set behind them.
+        """
         if number == self._low and not self._by_first:
             self._low, self.position = number + 1, after
             return
-        run = self._joined(number, after)
-        if run.first == self._low:
+        ahead, behind = self._by_last.get(number - 1), self._by_first.get(number + 1)
+        run = _Run(
+            first=number if ahead is None else ahead.first,
+            last=number if behind is None else behind.last,
+            after=after if behind is None else behind.after,
+        )
+        reaches_down = run.first == self._low
+        ids = self._ids
+        if reaches_down:
+            ids = {known_number: known for known_number, known in ids.items() if known_number > run.last}
+        elif self._numbering is None:
+            ids = {**ids, number: _id_of(before, after)}
+        # Nothing is called from here on.
+        if ahead is not None:
+            del self._by_first[ahead.first], self._by_last[ahead.last]
+        if behind is not None:
+            del self._by_first[behind.first], self._by_last[behind.last]
+        self._ids = ids
+        if reaches_down:
             self._low, self.position = run.last + 1, run.after
-            self._ids = {number: known for number, known in self._ids.items() if number >= self._low}
-            return
-        self._by_first[run.first] = self._by_last[run.last] = run
-        if self._numbering is None:
-            self._ids[number] = _id_of(before, after)
+        else:
+            self._by_first[run.first] = self._by_last[run.last] = run
 
     def forget_unseen(self) -> None:
         """The source has ended: what was done earlier and has not come again is there no more."""
@@ -125,24 +142,12 @@ class Frontier:
         self._earlier.clear()
         self._earlier_ids.clear()
 
-    def _joined(self, number: int, after: JsonValue) -> _Run:
-        before, behind = self._by_last.pop(number - 1, None), self._by_first.pop(number + 1, None)
-        if before is not None:
-            del self._by_first[before.first]
-        if behind is not None:
-            del self._by_last[behind.last]
-        return _Run(
-            first=number if before is None else before.first,
-            last=number if behind is None else behind.last,
-            after=after if behind is None else behind.after,
-        )
-
     def ahead(self) -> Ahead | None:
         """What is done above the watermark."""
         if not (self._by_first or self._earlier or self._earlier_ids):
             return None
         if self._numbering is None:
-            return Ahead(ids="".join([*self._ids.values(), *sorted(self._earlier_ids)]))
+            return Ahead(ids="".join(sorted({*self._ids.values(), *self._earlier_ids})))
         far = self._earlier_far if self._earlier else self._by_last[max(self._by_last)].after
         return Ahead(by=self._numbering, runs=self._run_lengths(), far=far)
 

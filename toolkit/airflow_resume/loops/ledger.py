@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from airflow_resume import values
 from airflow_resume.attempt import utc_now
-from airflow_resume.errors import NameInUseError
+from airflow_resume.errors import InvalidValueError, NameInUseError, ValueTooLargeError
 from airflow_resume.loops.frontier import Frontier, is_recognised
 from airflow_resume.loops.places import named, saved
 from airflow_resume.loops.progress import Count
-from airflow_resume.loops.record import Level, SkippedElement
+from airflow_resume.loops.record import Level, PageStart, SkippedElement
 from airflow_resume.loops.room import Growth
 from airflow_resume.loops.saved_state import SavedState
 from airflow_resume.loops.skip import MAX_SKIPS, described
-from airflow_resume.loops.source import Source
+from airflow_resume.loops.source import Source, members
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -24,12 +26,23 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+MAX_STATE_OF_PAGE = 2_000
+"""Bytes up to which the state at the start of a page is kept beside the state itself."""
 MAX_NAME = 40
 """Characters of the name of an inner loop, in words."""
 
 
 def _nothing() -> None:
     pass
+
+
+def _is_within_page(position: JsonValue) -> bool:
+    """Whether rows of the page are done that have no keys."""
+    return isinstance(position, dict) and "of" in position and "index" in position
+
+
+def _page_of(position: JsonValue) -> JsonValue:
+    return members(position).get("page")
 
 
 class Ledger:
@@ -64,6 +77,8 @@ class Ledger:
         self._inner: dict[str, Ledger] = {}
         self.growth = Growth(place, level)
         self._state = SavedState(place, level.state, self.growth)
+        kept = level.page_start or PageStart(state=level.state, skipped=level.skipped)
+        self._page_start = (_page_of(level.pos), kept) if _is_within_page(level.pos) else None
         self.settle_own: Callable[[], None] = _nothing
         """Counts what the loop has coasted past; by whoever runs it."""
 
@@ -74,7 +89,7 @@ class Ledger:
 
     @state.setter
     def state(self, state: dict[str, Any]) -> None:
-        self._state.now = state
+        self._state.replace(state)
 
     # --- what happens -----------------------------------------------------------------------------------------
 
@@ -90,6 +105,17 @@ class Ledger:
         """
         if after.__class__ is not int:
             self.growth.see_position(after, copies=1 if in_order else 2)
+            self._note_page(in_order=in_order)
+
+    def _note_page(self, *, in_order: bool) -> None:
+        """Keep what there is at the start of a page, for `go_back`. In a map it has no state of its own."""
+        position = self.frontier.position
+        if _is_within_page(position) or (self._page_start and self._page_start[0] == _page_of(position)):
+            return
+        self._page_start = None
+        if in_order:
+            with suppress(InvalidValueError, ValueTooLargeError):  # which the ack says
+                self._page_start = (_page_of(position), PageStart(state=self._state.copy(), skipped=self.skipped))
 
     def take(self, before: JsonValue, after: JsonValue) -> int | None:
         """The number of the next element of the source; None when an earlier attempt did it.
@@ -165,13 +191,19 @@ class Ledger:
         self.short = None
         self.frontier = Frontier(self._source, position)
         self.count, self.done, self.skipped, self._skips = 0, False, 0, []
+        self._page_start = None
         self._state.saved, self._inner, self._inner_left = {}, {}, {}
         self._state.restore()
 
     def go_back(self, position: JsonValue, done: int) -> None:
-        """Go on at an earlier position: so many elements behind it were done, and come again."""
+        """Go on at the start of a page: so many of its elements were done, and come again; the state is as it was."""
         self.frontier = Frontier(self._source, position, self.frontier.ahead())
         self.count = max(self.count - done, 0)
+        start = self._page_start
+        if start is not None and start[0] == _page_of(position):
+            new_skips = self.skipped - start[1].skipped
+            self.skipped, self._skips = start[1].skipped, self._skips[: max(len(self._skips) - new_skips, 0)]
+            self._state.go_back(start[1].state)
         self._inner, self._inner_left = {}, {}
 
     def finish(self) -> None:
@@ -266,6 +298,7 @@ class Ledger:
             "state": self._state.saved,
             "skipped": self.skipped,
             "skips": self._skips or None,
+            "page_start": self._kept_of_page(),
             "seen": self._source.seen(self.frontier.position),
             "short": self.short,
             "inner": inner or None,
@@ -273,6 +306,15 @@ class Ledger:
 
     def _now(self) -> datetime:
         return self._source.age_now() or self._clock()
+
+    def _kept_of_page(self) -> PageStart | None:
+        """What `go_back` of a later attempt needs, where that is not what the record has anyway, and is small."""
+        position, start = self.frontier.position, self._page_start
+        if start is None or not _is_within_page(position) or start[0] != _page_of(position):
+            return None
+        if (start[1].state, start[1].skipped) == (self._state.saved, self.skipped):
+            return None
+        return start[1] if values.stored_size(start[1].state) <= MAX_STATE_OF_PAGE else None
 
     def received(self) -> datetime | None:
         """When what the position needs was received, where it gets too old."""

@@ -13,8 +13,7 @@ The body of an item may change it in place before that; then the fingerprint nev
 from __future__ import annotations
 
 import marshal
-import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, datetime
 from decimal import Decimal
 from hashlib import blake2b
@@ -32,7 +31,6 @@ _PROOF = "print"
 _MEMBERS = {"page", "index", "of", _PROOF}
 _FORMAT = 2
 """Of `marshal`: the last one that writes equal values alike, whether or not they are one object."""
-_ADDRESS = re.compile(r"\b0x[0-9a-fA-F]{4,}")
 
 
 class Prints:
@@ -127,13 +125,15 @@ def is_proven(place: dict[str, Any], items: Sequence[object]) -> bool:
     return place.get("of") == len(items) and place.get(_PROOF, "") == Prints(items).of(place["index"]) != ""
 
 
-def described(item: Any) -> bytes:
-    """An item as bytes that an equal one has in any process.
+def described(item: Any, depth: int = 0) -> bytes:
+    """An item as bytes that an equal one has in any process, and that no other one has.
 
     Raises:
-        ValueError: it has none. A text with an address in memory is no description.
+        ValueError: it has none. A text that it shows of itself is no description: it may leave out what differs.
         ...: what its own methods raise.
     """
+    if isinstance(item, (set, frozenset)):  # in another order in every process
+        return _joined(item, sorted(described(part, depth + 1) for part in item))
     try:
         return marshal.dumps(item, _FORMAT)
     except ValueError:  # some part of it is none of Python's simple types
@@ -141,17 +141,54 @@ def described(item: Any) -> bytes:
     try:
         text = values.dumps(values.encode(item))
     except (TypeError, ValueError):
-        text = _described_by_itself(item)
+        return _described_by_content(item, depth)
     return f"{type(item).__name__}/{len(text)}/{text}".encode("utf-8", "surrogatepass")
 
 
-def _described_by_itself(item: Any) -> str:
-    if isinstance(item, Sequence) and not isinstance(item, (str, bytes, bytearray)):  # rows of database drivers
-        return "".join(described(part).hex() + " " for part in item)
-    text = repr(item)
-    if _ADDRESS.search(text) or hasattr(item, "shape"):  # an array or a frame shows a part of itself only
-        raise ValueError(text)
-    return text
+_DEEPEST = 8
+"""What refers to more inside itself is no row, but a part of a graph, which may be a large one."""
+
+
+def _described_by_content(item: Any, depth: int) -> bytes:
+    if depth > _DEEPEST or hasattr(item, "shape"):  # an array or a frame
+        raise ValueError(type(item).__name__)
+    if isinstance(item, type):
+        return _joined(item, [f"{item.__module__}.{item.__qualname__}".encode()])
+    parts: list[Any]
+    if isinstance(item, Mapping) or (hasattr(item, "keys") and hasattr(item, "__getitem__")):
+        parts = [part for key in item.keys() for part in (key, item[key])]  # noqa: SIM118  not all iterate their keys
+    elif isinstance(item, Sequence) and not isinstance(item, (str, bytes, bytearray)):  # rows of database drivers
+        parts = list(item)
+    else:
+        parts = _content_of(item)
+    return _joined(item, [described(part, depth + 1) for part in parts])
+
+
+def _content_of(item: object) -> list[Any]:
+    """What `copy` would make another one of: the fields of a data class, of a model, of any object, in slots or not.
+
+    Raises:
+        ValueError: it has nothing inside, so whatever tells it from others is elsewhere.
+        TypeError: only its class knows what is in it.
+    """
+    reduced = item.__reduce_ex__(4)
+    if isinstance(reduced, str):  # the name of a constant
+        return [reduced]
+    make, arguments, *rest = reduced
+    state, *others = *rest, None
+    # The first argument of these is the class itself.
+    parts = [*(arguments[1:] if getattr(make, "__name__", "") in {"__newobj__", "__newobj_ex__"} else arguments)]
+    for part in state if isinstance(state, tuple) else (state,):
+        parts += [inner for pair in part.items() for inner in pair] if isinstance(part, dict) else [part]
+    parts += [list(other) for other in others if isinstance(other, Iterator)]
+    if all(part is None for part in parts):
+        raise ValueError(type(item).__name__)
+    return parts
+
+
+def _joined(item: object, parts: list[bytes]) -> bytes:
+    """So that no two lists of parts make the same."""
+    return b" ".join([type(item).__name__.encode(), *(part.hex().encode() for part in parts), b";"])
 
 
 def print_of_simple(item: object) -> str | None:

@@ -77,6 +77,20 @@ class Ahead(BaseModel):
         return sum(self.runs[1::2]) + len(self.ids) // ID_DIGITS
 
 
+class PageStart(BaseModel):
+    """What a loop had when it came to the page it is in: where its rows have no keys, the page may have to come again.
+
+    Args:
+        state: the user's own.
+        skipped: how many elements were passed over.
+    """
+
+    model_config = ConfigDict(defer_build=True, frozen=True, extra="allow")
+
+    state: dict[str, JsonValue] = Field(default_factory=dict)
+    skipped: int = Field(default=0, ge=0)
+
+
 class Level(BaseModel):
     """How far a loop has come.
 
@@ -90,6 +104,7 @@ class Level(BaseModel):
         n: elements done, in all attempts. `total`: of how many, where known.
         state: the user's own, saved with the position it belongs to.
         skipped: how many were passed over; `skips`: the newest of them.
+        page_start: within a page without keys, if it had another state then, or fewer skips.
         seen: what the source knows beside `pos`, such as what the API has announced.
         short: what was announced and had not come when the source ended.
         inner: the loops inside the element at `pos`, by name.
@@ -108,12 +123,18 @@ class Level(BaseModel):
     state: dict[str, JsonValue] = Field(default_factory=dict)
     skipped: int = Field(default=0, ge=0)
     skips: list[SkippedElement] | None = None
+    page_start: PageStart | None = None
     seen: JsonValue = None
     short: str | None = None
     inner: dict[str, Level] | None = None
 
     def with_fewer_skips(self) -> Self | None:
-        """Without the older half of the skips of this loop, or else of one inside it; None: none is named any more."""
+        """Without what it had at the start of the page, or else the older half of the skips; or of a loop inside it.
+
+        None: there is nothing of that any more.
+        """
+        if self.page_start is not None:
+            return self.model_copy(update={"page_start": None})
         if self.skips:
             return self.model_copy(update={"skips": self.skips[(len(self.skips) + 1) // 2 :] or None})
         for name, level in (self.inner or {}).items():

@@ -37,7 +37,7 @@ class SavedState:
     """
 
     def __init__(self, place: str, saved: dict[str, JsonValue], growth: Growth) -> None:
-        self.now: dict[str, Any] = State()
+        self.now = State()
         """What the body of the loop sees and changes."""
         self.saved = saved
         """As it was when the last element was done, in JSON."""
@@ -50,6 +50,20 @@ class SavedState:
         """Undo what was done to the state since."""
         self.now.clear()
         self.now.update({key: values.decode(value) for key, value in self.saved.items()})
+
+    def go_back(self, saved: dict[str, JsonValue]) -> None:
+        """Have an earlier one, and beside it what was put in before the loop began to run."""
+        new = {key: value for key, value in self.now.items() if key not in self.saved and key not in saved}
+        self.saved = saved
+        self.restore()
+        self.now.update(new)
+
+    def replace(self, state: dict[str, Any]) -> None:
+        """Have what is in another dict. The object stays, and with it who may change it."""
+        if state is not self.now:
+            contents = dict(state)
+            self.now.clear()
+            self.now.update(contents)
 
     def copy(self) -> dict[str, JsonValue]:
         """The state as it is to be saved: what the next body does to it is not acked yet.
@@ -77,13 +91,10 @@ class SavedState:
 
     def share(self, owner: object, name: str) -> None:
         """Workers of this owner's map run from now on, and may not change it; `name` is the loop's, for messages."""
-        if isinstance(self.now, State):
-            self.now.share(owner, name)
+        self.now.share(owner, name)
 
     def close(self, name: str) -> None:
         """Nothing that is done to it from now on is saved, so nothing may be done to it."""
-        if not isinstance(self.now, State):
-            self.now = State(self.now)
         self.now.close(name)
 
     def _encoded(self) -> dict[str, JsonValue]:
