@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import aclosing, asynccontextmanager
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from airflow_resume.channel import off_the_loop
 from airflow_resume.loops.flights import Ask, Flight, Flights, Give, Start, directions
 from airflow_resume.loops.run import LoopRun
 from airflow_resume.loops.sequence import aopened
+from airflow_resume.loops.skip import WrongFunctionError
 from airflow_resume.loops.steps import sent
 
 T = TypeVar("T")
@@ -69,9 +71,19 @@ async def _fly(
 ) -> None:
     run.set_in_hand(flight.before)
     try:
-        landed.put(flight.landed_with(await work(element)))
+        landed.put(flight.landed_with(await _begun(work, element)))
     except Exception as error:  # noqa: BLE001  it belongs to whoever iterates
         landed.put(flight.landed_badly(error))
+
+
+def _begun(work: Callable[[T], Awaitable[R]], element: T) -> Awaitable[R]:
+    begun: Any = work(element)
+    if not (hasattr(begun, "__await__") or inspect.isawaitable(begun)):
+        raise WrongFunctionError(
+            f"amap() needs a coroutine function; {work!r} returned {type(begun).__name__}, which cannot be awaited.\n"
+            "Use `for` and loop.map(...)."
+        )
+    return cast("Awaitable[R]", begun)
 
 
 def _at_most(workers: int, work: Callable[[T], Awaitable[R]]) -> Callable[[T], Awaitable[R]]:
@@ -79,7 +91,7 @@ def _at_most(workers: int, work: Callable[[T], Awaitable[R]]) -> Callable[[T], A
 
     async def seated(element: T) -> R:
         async with seats:
-            return await work(element)
+            return await _begun(work, element)
 
     return seated
 

@@ -11,12 +11,14 @@ from contextlib import contextmanager, suppress
 from contextvars import copy_context
 from queue import Empty, SimpleQueue
 from threading import Thread
+from types import CoroutineType
 from typing import Any, TypeVar
 
 from airflow_resume.errors import LoopError
 from airflow_resume.loops.flights import Ask, Flight, Flights, Give, Start, directions
 from airflow_resume.loops.run import LoopRun, Todo
 from airflow_resume.loops.sequence import opened
+from airflow_resume.loops.skip import WrongFunctionError
 from airflow_resume.loops.steps import sent
 
 T = TypeVar("T")
@@ -64,11 +66,23 @@ def _fly(
 ) -> None:
     run.set_in_hand(flight.before)
     try:
-        landed.put(flight.landed_with(work(element)))
+        value = work(element)
+        if value.__class__ is CoroutineType:
+            raise _not_run(value)
+        landed.put(flight.landed_with(value))
     except Exception as error:  # noqa: BLE001  it belongs to whoever iterates
         landed.put(flight.landed_badly(error))
     except BaseException as error:  # noqa: BLE001  a thread that ends by it would leave the others' work undone
         landed.put(flight.landed_badly(LoopError(f"A thread of map() ended by {error!r}, as if the process should.")))
+
+
+def _not_run(coroutine: Any) -> WrongFunctionError:
+    """It would never run, and its element count as done."""
+    coroutine.close()
+    return WrongFunctionError(
+        f"The function of map() returned a coroutine, {coroutine.__qualname__}(), which does not run.\n"
+        "Use `async for` and loop.amap(...)."
+    )
 
 
 class _Threads:
