@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import threading
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import nullcontext
@@ -434,3 +435,44 @@ def test_trouble_with_the_store_is_raised_and_the_position_kept() -> None:
 def test_a_context_without_a_task_object_is_fine() -> None:
     context = {"task_state_store": FakeTaskStore(), "ti": None}
     assert list(checkpoint(range(2), name="l", context=context)) == [0, 1]
+
+
+# --- ends that come from outside ------------------------------------------------------------------------------
+
+
+class SlowStore(FakeTaskStore):
+    """Whose first read waits."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked, self.may_answer = threading.Event(), threading.Event()
+
+    def get(self, key: str, default: Any = None) -> Any:
+        self.asked.set()
+        assert self.may_answer.wait(20)
+        return super().get(key, default)
+
+
+def test_an_async_with_that_is_cancelled_while_it_opens_lets_the_name_go() -> None:
+    store = SlowStore()
+    context = {"task_state_store": store}
+    first = loop_over(None, context=context)
+
+    async def enter() -> None:
+        async with first:
+            raise AssertionError
+
+    async def run() -> None:
+        entering = asyncio.ensure_future(enter())
+        await asyncio.to_thread(store.asked.wait)
+        entering.cancel()
+        await asyncio.sleep(0)
+        store.may_answer.set()
+        with pytest.raises(asyncio.CancelledError):
+            await entering
+        while not first._run.is_open:  # noqa: ASYNC110  its thread goes on
+            await asyncio.sleep(0.001)
+        assert first._run._closed
+        assert [number async for number in loop_over(None, context=context)] == list(range(6))
+
+    asyncio.run(run())

@@ -224,7 +224,7 @@ class Later:
 )
 def test_map_refuses_a_coroutine_function_and_names_amap(fn: Any) -> None:
     store = MemoryStore()
-    with pytest.raises(TypeError, match="loop.amap"):
+    with pytest.raises(TypeError, match=r"loop\.amap"):
         loop_over(store).map(fn, workers=2)
     assert store.values == {}
 
@@ -238,7 +238,7 @@ def test_map_refuses_a_generator_function() -> None:
 def test_a_coroutine_that_comes_back_from_map_fails_the_loop_and_no_element_is_passed_over() -> None:
     store = MemoryStore()
     with pytest.raises(TypeError, match=r"returned a coroutine, later\(\)"):
-        list(loop_over(store, skip=Skip(on=(Exception,))).map(lambda number: later(number), workers=2))
+        list(loop_over(store, skip=Skip(on=(Exception,))).map(lambda number: later(number), workers=2))  # noqa: PLW0108
     assert (record(store)["n"], record(store).get("done", False)) == (0, False)
 
 
@@ -253,6 +253,27 @@ def test_amap_over_a_plain_function_says_so(ordered: bool) -> None:  # noqa: FBT
     with pytest.raises(TypeError, match=r"amap\(\) needs a coroutine function; .* returned str"):
         asyncio.run(collect())
     assert record(store)["n"] == 0
+
+
+@pytest.mark.parametrize("by_itself", [True, False])
+def test_work_that_is_cancelled_by_somebody_else_fails_the_loop_and_loses_nothing(by_itself: bool) -> None:  # noqa: FBT001
+    async def work(number: int) -> int:
+        if number == 2:
+            sleeper = asyncio.current_task() if by_itself else asyncio.ensure_future(asyncio.sleep(60))
+            assert sleeper is not None
+            sleeper.cancel()
+            await (asyncio.sleep(60) if by_itself else sleeper)
+        return number
+
+    async def collect() -> None:
+        async for result in loop_over(store).amap(work, workers=1):
+            results.append(result)  # noqa: PERF401
+
+    store: MemoryStore = MemoryStore()
+    results: list[int] = []
+    with pytest.raises(LoopError, match=r"an element of amap\(\) was cancelled"):
+        asyncio.run(asyncio.wait_for(collect(), 5))
+    assert (results, record(store)["pos"]) == ([0, 1], 2)
 
 
 # --- a source that changed while a hole was open --------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from asyncio import CancelledError
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
@@ -313,7 +314,12 @@ class Checkpoint(Generic[T]):
 
     async def __aenter__(self) -> Self:
         self._run.managed = self._run.awaited = True
-        await off_the_loop(self._run.open)
+        try:
+            await off_the_loop(self._run.open)
+        except CancelledError as error:
+            # The thread goes on. What it opens is closed, before the name may be used again.
+            await off_the_loop(partial(self._run.leave, error))
+            raise
         return self
 
     async def __aexit__(
@@ -390,7 +396,7 @@ def _refuse_what_does_no_work(fn: object) -> None:
     inner: Any = fn
     while isinstance(inner, partial):
         inner = inner.func
-    for function in (inner, getattr(type(inner), "__call__", None)):
+    for function in (inner, getattr(type(inner), "__call__", None)):  # noqa: B004  its function is looked at
         if inspect.iscoroutinefunction(function):
             raise TypeError(f"map() runs no coroutine function, such as {fn!r}.\nUse `async for` and loop.amap(...).")
         if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):

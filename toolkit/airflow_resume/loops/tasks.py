@@ -10,6 +10,7 @@ from contextlib import aclosing, asynccontextmanager
 from typing import Any, TypeVar, cast
 
 from airflow_resume.channel import off_the_loop
+from airflow_resume.errors import LoopError
 from airflow_resume.loops.flights import Ask, Flight, Flights, Give, Start, directions
 from airflow_resume.loops.run import LoopRun
 from airflow_resume.loops.sequence import aopened
@@ -37,7 +38,7 @@ async def _one_pass(run: LoopRun[T], work: Callable[[T], Awaitable[R]], flights:
     if flights.ordered:  # as many again are started before their turn; the threads of `map` are a bound by themselves
         work = _at_most(flights.workers, work)
     steps, create_task = directions(run, flights), asyncio.get_running_loop().create_task
-    async with aclosing(run.atodo(in_order=False)) as todo, _tasks() as tasks:
+    async with aclosing(run.atodo(in_order=False)) as todo, _tasks(landed) as tasks:
         step = sent(steps, None)
         while step is not None:
             reply: Any = None
@@ -74,6 +75,11 @@ async def _fly(
         landed.put(flight.landed_with(await _begun(work, element)))
     except Exception as error:  # noqa: BLE001  it belongs to whoever iterates
         landed.put(flight.landed_badly(error))
+    except asyncio.CancelledError as error:
+        if landed.is_left:
+            raise
+        # Something that the work waited for was cancelled, or the task by its own work: the loop goes on without it.
+        landed.put(flight.landed_badly(LoopError(f"The work of an element of amap() was cancelled ({error!r}).")))
 
 
 def _begun(work: Callable[[T], Awaitable[R]], element: T) -> Awaitable[R]:
@@ -102,6 +108,8 @@ class _Landed(deque["Flight[R]"]):
     def __init__(self) -> None:
         super().__init__()
         self._waits: asyncio.Future[None] | None = None
+        self.is_left = False
+        """Nobody waits any more, and what still runs is cancelled."""
 
     def put(self, flight: Flight[R]) -> None:
         """The work of another one has ended."""
@@ -119,12 +127,13 @@ class _Landed(deque["Flight[R]"]):
 
 
 @asynccontextmanager
-async def _tasks() -> AsyncIterator[dict[int, asyncio.Task[None]]]:
+async def _tasks(landed: _Landed[Any]) -> AsyncIterator[dict[int, asyncio.Task[None]]]:
     """Tasks that end with the block: what still runs is cancelled. One that nobody refers to may vanish."""
     tasks: dict[int, asyncio.Task[None]] = {}
     try:
         yield tasks
     finally:
+        landed.is_left = True
         running = list(tasks.values())
         for task in running:
             task.cancel()

@@ -68,7 +68,7 @@ def _fly(
     try:
         value = work(element)
         if value.__class__ is CoroutineType:
-            raise _not_run(value)
+            raise _not_run(value)  # noqa: TRY301
         landed.put(flight.landed_with(value))
     except Exception as error:  # noqa: BLE001  it belongs to whoever iterates
         landed.put(flight.landed_badly(error))
