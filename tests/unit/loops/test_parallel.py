@@ -276,6 +276,27 @@ def test_work_that_is_cancelled_by_somebody_else_fails_the_loop_and_loses_nothin
     assert (results, record(store)["pos"]) == ([0, 1], 2)
 
 
+def test_the_source_is_closed_before_the_error_of_a_map_arrives() -> None:
+    closed = []
+
+    def resume(position: int | None) -> Iterator[tuple[int, int]]:
+        try:
+            for number in range(position or 0, 6):
+                yield number, number + 1
+        finally:
+            closed.append(True)
+
+    def work(number: int) -> int:
+        raise KeyError(number)
+
+    try:
+        list(loop_over(MemoryStore(), resume).map(work, workers=1))
+    except KeyError as error:
+        raised = error  # whoever keeps it keeps the frames of the loop as well
+    assert isinstance(raised, KeyError)
+    assert closed == [True]
+
+
 # --- a source that changed while a hole was open --------------------------------------------------------------
 
 

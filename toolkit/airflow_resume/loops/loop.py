@@ -310,6 +310,7 @@ class Checkpoint(Generic[T]):
     def __exit__(
         self, _kind: type[BaseException] | None, error: BaseException | None, _traceback: TracebackType | None
     ) -> None:
+        self._run.leaves_with()
         self._run.close(error)
 
     async def __aenter__(self) -> Self:
@@ -325,6 +326,7 @@ class Checkpoint(Generic[T]):
     async def __aexit__(
         self, _kind: type[BaseException] | None, error: BaseException | None, _traceback: TracebackType | None
     ) -> None:
+        self._run.leaves_with()
         await off_the_loop(partial(self._run.close, error))
 
     # --- what there is to see ---------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ here, and what is waited for has to be a queue anyway, as a time-out may interru
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from contextvars import copy_context
 from queue import Empty, SimpleQueue
 from threading import Thread
@@ -35,23 +35,24 @@ def mapped(run: LoopRun[T], work: Callable[[T], R], *, workers: int, ordered: bo
 
 def _one_pass(run: LoopRun[T], work: Callable[[T], R], threads: _Threads, flights: Flights[R]) -> Iterator[R]:
     landed: SimpleQueue[Flight[R]] = SimpleQueue()
-    todo, steps = run.todo(in_order=False), directions(run, flights)
-    step = sent(steps, None)
-    while step is not None:
-        reply: Any = None
-        if step is Ask.NEXT:
-            reply = _next_of(todo)
-        elif step is Ask.WAIT:
-            reply = landed.get()
-        elif step.__class__ is Start:
-            threads.start(copy_context().run, _fly, run, work, landed, step.flight, step.element)
-        elif step.__class__ is Give:
-            yield step.result
-        elif step is Ask.FLUSH:
-            run.flush()
-        else:
-            run.stop()
-        step = sent(steps, reply)
+    steps = directions(run, flights)
+    with closing(run.todo(in_order=False)) as todo:  # the source ends with the pass, also after an error
+        step = sent(steps, None)
+        while step is not None:
+            reply: Any = None
+            if step is Ask.NEXT:
+                reply = _next_of(todo)
+            elif step is Ask.WAIT:
+                reply = landed.get()
+            elif step.__class__ is Start:
+                threads.start(copy_context().run, _fly, run, work, landed, step.flight, step.element)
+            elif step.__class__ is Give:
+                yield step.result
+            elif step is Ask.FLUSH:
+                run.flush()
+            else:
+                run.stop()
+            step = sent(steps, reply)
 
 
 def _next_of(todo: Iterator[Todo[T]]) -> Todo[T] | Exception | None:
