@@ -20,6 +20,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
+from threading import RLock
 from typing import Any
 
 log = logging.getLogger(__name__)
@@ -54,13 +55,16 @@ class OpenEnd:
 
     def remove(self) -> None:
         """It has ended by itself."""
-        if self in _open:
-            _open.remove(self)
-        if not _open:
-            _listen_no_more()
+        with _registry:
+            if self in _open:
+                _open.remove(self)
+            if not _open:
+                _listen_no_more()
 
 
 _open: list[OpenEnd] = []
+_registry = RLock()  # a signal handler may come while its own thread holds it
+"""Held while something is put into the two lists or taken out, and never while anything is ended."""
 _listening: list[tuple[Any, type[Any]]] = []
 """The object that messages are sent with, and its own class."""
 
@@ -70,8 +74,9 @@ def before_last_message(
 ) -> OpenEnd:
     """Have `end` called before the last message of this attempt, unless it is removed before."""
     opened = OpenEnd(end=end, owner=owner, key=key, is_abandoned=is_abandoned)
-    _open.append(opened)
-    _listen()
+    with _registry:
+        _open.append(opened)
+        _listen()
     return opened
 
 
@@ -146,8 +151,9 @@ def _telling(kind: type[Any]) -> type[Any]:
 
 def _before(message: str) -> None:
     if message == "SucceedTask" and _is_cleared_on_success():
-        _open.clear()
-        _listen_no_more()
+        with _registry:
+            _open.clear()
+            _listen_no_more()
     else:
         _end(lambda _: True)
 

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sys
+import threading
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import nullcontext
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from loop_worlds import on_clock
 
-from airflow_resume import checkpoint
+from airflow_resume import checkpoint, last_message
 from airflow_resume.errors import (
     EmptySourceError,
     LoopError,
@@ -451,3 +454,147 @@ def test_at_most_once_a_page_whose_rows_changed_is_an_error_and_none_of_them_com
     for _ in range(2):
         with pytest.raises(SourceChangedError, match="at_most_once"):
             next(iter(loop()))
+
+# --- ends that come from outside ------------------------------------------------------------------------------
+
+
+class SlowStore(FakeTaskStore):
+    """Whose first read waits."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked, self.may_answer = threading.Event(), threading.Event()
+
+    def get(self, key: str, default: Any = None) -> Any:
+        self.asked.set()
+        assert self.may_answer.wait(20)
+        return super().get(key, default)
+
+
+def test_an_async_with_that_is_cancelled_while_it_opens_lets_the_name_go() -> None:
+    store = SlowStore()
+    context = {"task_state_store": store}
+    first = loop_over(None, context=context)
+
+    async def enter() -> None:
+        async with first:
+            raise AssertionError
+
+    async def run() -> None:
+        entering = asyncio.ensure_future(enter())
+        await asyncio.to_thread(store.asked.wait)
+        entering.cancel()
+        await asyncio.sleep(0)
+        store.may_answer.set()
+        with pytest.raises(asyncio.CancelledError):
+            await entering
+        while not first._run.is_open:  # noqa: ASYNC110  its thread goes on
+            await asyncio.sleep(0.001)
+        assert first._run._closed
+        assert [number async for number in loop_over(None, context=context)] == list(range(6))
+
+    asyncio.run(run())
+
+
+class Interrupt(BaseException):
+    """Such as a time-out."""
+
+
+def test_an_interrupt_while_the_loop_is_closed_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = MemoryStore()
+    loop = loop_over(store, durability="exit")
+
+    def interrupted() -> None:
+        monkeypatch.undo()
+        raise Interrupt
+
+    with pytest.raises(Interrupt), loop:
+        elements = iter(loop)
+        assert [next(elements) for _ in range(3)] == [0, 1, 2]
+        monkeypatch.setattr(loop._run.ledger, "settle", interrupted)
+    assert record(store)["pos"] == 2
+
+
+def test_an_interrupt_after_the_claim_is_no_death_of_the_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = MemoryStore()
+
+    def interrupted(*_: Any) -> None:
+        raise Interrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("airflow_resume.loops.told.Meter.opened", interrupted)
+        with pytest.raises(Interrupt):
+            next(iter(loop_over(store)))
+    assert list(loop_over(store, durability="exit"))[:1] == [0]  # the channel is in order: the note was written before
+    assert record(store)["at"].get("stalls", 0) == 0
+
+
+def test_an_iterator_that_outlives_its_with_statement_says_that_nothing_is_saved() -> None:
+    store = MemoryStore()
+    with loop_over(store) as loop:
+        elements, taken = iter(loop), []
+        taken += [next(elements), next(elements), next(elements)]
+    for _ in range(2):
+        with pytest.raises(LoopError, match="left by the end of its `with` statement"):
+            next(elements)
+    assert (taken, record(store)["pos"]) == ([0, 1, 2], 2)
+    with loop_over(store) as loop:
+        elements = iter(loop)
+    with pytest.raises(LoopError, match="left by the end of its `with` statement"):
+        next(elements)
+    with loop_over(store) as loop:
+        results = loop.map(str, workers=1)
+        assert next(results) == "2"
+    with pytest.raises(LoopError, match="left by the end of its `with` statement"):
+        next(results)
+    with loop_over(store) as loop:
+        elements = iter(loop)
+        assert list(elements) == [2, 3, 4, 5]
+    assert next(elements, None) is None  # it was done
+
+
+@pytest.mark.parametrize("acked", [True, False])
+def test_a_plain_for_that_ends_with_elements_not_acked_is_told_at_the_end_of_the_task(
+    acked: bool,  # noqa: FBT001
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    store = FakeTaskStore()
+    context = {"task_state_store": store}
+    loop = loop_over(None, range(3), ack="manual", context=context)
+    assert list(loop) == [0, 1, 2]
+    if acked:
+        loop.ack()
+    last_message._end(lambda opened: opened.key == KEY)
+    assert ("3 elements were not acked" in caplog.text) is not acked
+
+
+def test_what_is_registered_while_the_last_one_is_removed_is_told_of_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Comms:
+        def send(self, msg: object) -> None:
+            """Sends nothing."""
+
+    comms, ended, threads = Comms(), [], []
+    monkeypatch.setattr(last_message, "_open", [])
+    monkeypatch.setattr(last_message, "_listening", [])
+    runner = SimpleNamespace(SUPERVISOR_COMMS=comms)
+    monkeypatch.setitem(sys.modules, "airflow.sdk.execution_time.task_runner", runner)  # type: ignore[arg-type]
+    listen_no_more = last_message._listen_no_more
+
+    def register(key: str) -> last_message.OpenEnd:
+        return last_message.before_last_message(
+            lambda _: ended.append(key), owner=None, key=key, is_abandoned=lambda: False
+        )
+
+    def meanwhile() -> None:
+        monkeypatch.setattr(last_message, "_listen_no_more", listen_no_more)
+        threads.append(threading.Thread(target=register, args=["b"]))
+        threads[0].start()
+        threads[0].join(0.2)  # it has to wait
+        listen_no_more()
+
+    first = register("a")
+    monkeypatch.setattr(last_message, "_listen_no_more", meanwhile)
+    first.remove()
+    threads[0].join(5)
+    comms.send(type("RetryTask", (), {})())
+    assert ended == ["b"]

@@ -6,6 +6,7 @@ import asyncio
 import threading
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
+from functools import partial
 from typing import Any
 
 import pytest
@@ -203,6 +204,97 @@ def test_a_map_that_is_not_possible_is_named() -> None:
     for _ in outer.map(lambda number: number, workers=1):
         with pytest.raises(LoopError, match="may not be a map"):
             list(checkpoint([1], name="i", within=outer))
+
+
+async def later(element: int) -> int:
+    return element
+
+
+def lazily(element: int) -> Iterator[int]:
+    yield element
+
+
+class Later:
+    async def __call__(self, element: int) -> int:
+        return element
+
+
+@pytest.mark.parametrize(
+    "fn", [later, partial(later), Later(), Later().__call__], ids=["function", "partial", "object", "method"]
+)
+def test_map_refuses_a_coroutine_function_and_names_amap(fn: Any) -> None:
+    store = MemoryStore()
+    with pytest.raises(TypeError, match=r"loop\.amap"):
+        loop_over(store).map(fn, workers=2)
+    assert store.values == {}
+
+
+def test_map_refuses_a_generator_function() -> None:
+    with pytest.raises(TypeError, match="Return a list"):
+        loop_over(MemoryStore()).map(lazily, workers=2)
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_coroutine_that_comes_back_from_map_fails_the_loop_and_no_element_is_passed_over() -> None:
+    store = MemoryStore()
+    with pytest.raises(TypeError, match=r"returned a coroutine, later\(\)"):
+        list(loop_over(store, skip=Skip(on=(Exception,))).map(lambda number: later(number), workers=2))  # noqa: PLW0108
+    assert (record(store)["n"], record(store).get("done", False)) == (0, False)
+
+
+@pytest.mark.parametrize("ordered", [True, False])
+def test_amap_over_a_plain_function_says_so(ordered: bool) -> None:  # noqa: FBT001
+    async def collect() -> None:
+        loop = loop_over(store, skip=Skip(on=(Exception,)))
+        async for _ in loop.amap(str, workers=2, ordered=ordered):  # type: ignore[arg-type]
+            pass
+
+    store = MemoryStore()
+    with pytest.raises(TypeError, match=r"amap\(\) needs a coroutine function; .* returned str"):
+        asyncio.run(collect())
+    assert record(store)["n"] == 0
+
+
+@pytest.mark.parametrize("by_itself", [True, False])
+def test_work_that_is_cancelled_by_somebody_else_fails_the_loop_and_loses_nothing(by_itself: bool) -> None:  # noqa: FBT001
+    async def work(number: int) -> int:
+        if number == 2:
+            sleeper = asyncio.current_task() if by_itself else asyncio.ensure_future(asyncio.sleep(60))
+            assert sleeper is not None
+            sleeper.cancel()
+            await (asyncio.sleep(60) if by_itself else sleeper)
+        return number
+
+    async def collect() -> None:
+        async for result in loop_over(store).amap(work, workers=1):
+            results.append(result)  # noqa: PERF401
+
+    store: MemoryStore = MemoryStore()
+    results: list[int] = []
+    with pytest.raises(LoopError, match=r"an element of amap\(\) was cancelled"):
+        asyncio.run(asyncio.wait_for(collect(), 5))
+    assert (results, record(store)["pos"]) == ([0, 1], 2)
+
+
+def test_the_source_is_closed_before_the_error_of_a_map_arrives() -> None:
+    closed = []
+
+    def resume(position: int | None) -> Iterator[tuple[int, int]]:
+        try:
+            for number in range(position or 0, 6):
+                yield number, number + 1
+        finally:
+            closed.append(True)
+
+    def work(number: int) -> int:
+        raise KeyError(number)
+
+    try:
+        list(loop_over(MemoryStore(), resume).map(work, workers=1))
+    except KeyError as error:
+        raised = error  # whoever keeps it keeps the frames of the loop as well
+    assert isinstance(raised, KeyError)
+    assert closed == [True]
 
 
 # --- a source that changed while a hole was open --------------------------------------------------------------

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+from asyncio import CancelledError
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
@@ -253,12 +255,20 @@ class Checkpoint(Generic[T]):
             fn: called in a thread, with the element.
             workers: how many at a time.
             ordered: hand out results in the order of the elements, not as they come.
+
+        Raises:
+            TypeError: `fn` is a coroutine function, for `amap`, or a generator function: calling it does no work.
         """
+        _refuse_what_does_no_work(fn)
         work = partial(mapped, work=fn, workers=workers, ordered=ordered)
         return Elements.of(self._first_map(fn, workers), work)
 
     def amap(self, fn: Callable[[T], Awaitable[R]], *, workers: int, ordered: bool = False) -> AsyncIterator[R]:
-        """The same with `async for`, in tasks of the event loop; `fn` is a coroutine function."""
+        """The same with `async for`, in tasks of the event loop; `fn` is a coroutine function.
+
+        Raises:
+            TypeError: `fn` returned nothing that can be awaited.
+        """
         work = partial(amapped, work=fn, workers=workers, ordered=ordered)
         return AsyncElements(self._first_map(fn, workers, awaited=True), work)
 
@@ -301,16 +311,23 @@ class Checkpoint(Generic[T]):
     def __exit__(
         self, _kind: type[BaseException] | None, error: BaseException | None, _traceback: TracebackType | None
     ) -> None:
+        self._run.leaves_with()
         self._run.close(error)
 
     async def __aenter__(self) -> Self:
         self._run.managed = self._run.awaited = True
-        await off_the_loop(self._run.open)
+        try:
+            await off_the_loop(self._run.open)
+        except CancelledError as error:
+            # The thread goes on. What it opens is closed, before the name may be used again.
+            await off_the_loop(partial(self._run.leave, error))
+            raise
         return self
 
     async def __aexit__(
         self, _kind: type[BaseException] | None, error: BaseException | None, _traceback: TracebackType | None
     ) -> None:
+        self._run.leaves_with()
         await off_the_loop(partial(self._run.close, error))
 
     # --- what there is to see ---------------------------------------------------------------------------------
@@ -375,3 +392,15 @@ class Checkpoint(Generic[T]):
         if self._run.plan.ack == "manual":
             raise ValueError("ack='manual' means nothing to map(): each element is done when its result was taken")
         return self._first_iteration(awaited=awaited)
+
+
+def _refuse_what_does_no_work(fn: object) -> None:
+    """A call of such a function only makes an object, and every element would count as done."""
+    inner: Any = fn
+    while isinstance(inner, partial):
+        inner = inner.func
+    for function in (inner, getattr(type(inner), "__call__", None)):  # noqa: B004  its function is looked at
+        if inspect.iscoroutinefunction(function):
+            raise TypeError(f"map() runs no coroutine function, such as {fn!r}.\nUse `async for` and loop.amap(...).")
+        if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+            raise TypeError(f"map() runs no generator function, such as {fn!r}.\nReturn a list.")

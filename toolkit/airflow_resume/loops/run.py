@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import GeneratorType
@@ -135,6 +135,7 @@ class LoopRun(Generic[T]):
     def open(self) -> None:
         """Read, check and claim, once."""
         if self.is_open:
+            self.check_over()
             return
         with self._lock:
             if self._is_left:
@@ -188,18 +189,21 @@ class LoopRun(Generic[T]):
         with self._closing:  # whoever comes second waits until it is saved
             if self._closed or self._hold is None:
                 return
-            self._closed = True
-            self.ledger.settle()
-            self._hold.alarm.remove(self.bell)
             try:
+                self.ledger.settle()
+                self._hold.alarm.remove(self.bell)
+                self.bell.append("")  # an iterator that goes on after the end is to notice
                 if error is None:
                     self._ack_state_after_the_loop()
-            except Exception as failure:
+            except BaseException as failure:
                 error = failure
                 raise
             finally:
-                self.ledger.close_state(self.plan.name)
-                self._hold.close(error)
+                # An interrupt before this leaves the loop open, for the end of the task to close.
+                if not self._closed:
+                    self._closed = True
+                    self.ledger.close_state(self.plan.name)
+                    self._hold.close(error)
         if error is None and self._unacked and self.exhausted:
             raise UnackedError(
                 f"The loop {self.plan.name!r} delivered everything, but {len(self._unacked)} elements were not acked,"
@@ -234,6 +238,13 @@ class LoopRun(Generic[T]):
     def end(self, seconds: float) -> None:
         """The attempt ends, and nobody has closed the loop: somebody refers to its iterator, such as a traceback."""
         self._over = self._over or "the end of its task"
+        if self.exhausted and self._unacked and not self._closed:
+            log.warning(
+                "The loop %r delivered everything, but %d elements were not acked, so it is not done\n%s",
+                self.plan.name,
+                len(self._unacked),
+                "Call ack() when their work is finished, also after the last one. `with` raises UnackedError for this.",
+            )
         iterator = None if self._iterator is None else self._iterator()
         try:
             if isinstance(iterator, GeneratorType):
@@ -253,6 +264,11 @@ class LoopRun(Generic[T]):
     def is_over(self, error: BaseException) -> None:
         """The loop was left by an error, and has nothing more to give."""
         self._over = self._over or f"{type(error).__name__}" if not isinstance(error, SupersededError) else error
+
+    def leaves_with(self) -> None:
+        """The `with` statement around it ends; an iterator that is asked after that could save nothing."""
+        if not self.exhausted:
+            self._over = self._over or "the end of its `with` statement"
 
     def check_over(self) -> None:
         """See that the next element is asked for of a loop that is not over by an error, which would look like its end.
@@ -312,7 +328,7 @@ class LoopRun(Generic[T]):
 
     # --- one element ------------------------------------------------------------------------------------------
 
-    def todo(self, *, in_order: bool = True) -> Iterator[Todo[T]]:
+    def todo(self, *, in_order: bool = True) -> Generator[Todo[T], None, None]:
         """The elements that are not done.
 
         Args:
@@ -368,6 +384,8 @@ class LoopRun(Generic[T]):
                         before = reel.here
             finally:
                 self.settle()
+                if self._reel is not None:
+                    self._reel.close()
                 self._reel = self._coast = None
             return
         async with closed_at_end(self.plan.source.aelements(before)) as elements:
@@ -455,6 +473,7 @@ class LoopRun(Generic[T]):
 
     def take_back(self) -> bool:
         """The consumer asked for the next element; whether to flush before it gets one."""
+        self.check_over()
         number, error = self._number, self._failed
         self._number = self._failed = None
         if number is None or self.plan.ack == "manual":
@@ -472,6 +491,7 @@ class LoopRun(Generic[T]):
 
     def after_work(self, number: int, before: JsonValue, after: JsonValue) -> bool:
         """The work of the element is finished, and what came of it was taken; whether to flush."""
+        self.check_over()
         return False if self.plan.delivery == "at_most_once" else self.ack(number, before, after)
 
     def ack(self, number: int, before: JsonValue, after: JsonValue) -> bool:

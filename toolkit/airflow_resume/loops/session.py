@@ -62,13 +62,16 @@ class Session:
         self.seconds: float | None = None
         """How long a write may take when the loop is closed; None while there is no hurry."""
         self._pid = os.getpid()
+        self._claims = False
         self._at_end = ExitStack()
         at_end = before_last_message(end, owner=self.attempt.process, key=plan.key, is_abandoned=is_abandoned)
         self._at_end.callback(at_end.remove)
         try:
             self._open(plan, store)
-        except BaseException:
+        except BaseException as error:
             self._at_end.close()
+            if self._claims and not isinstance(error, ResumeError):
+                self._note_left_at_once()
             raise
 
     def _open(self, plan: Plan[Any], store: StateStore) -> None:
@@ -132,17 +135,17 @@ class Session:
         self._at_end.enter_context(told_of_kill(self._ask_to_stop, plan.keeping.context))
 
     def _claim(self) -> None:
-        """Write the record. If that is interrupted, the write still lands, and an attempt that says so did not die."""
-        try:
-            self._slot.write(self._record)
-        except ResumeError:
-            raise
-        except BaseException:
-            at = self._record.at.model_copy(update={"left": True})
-            note = self._channel.submit(partial(self._slot.write, self._record.model_copy(update={"at": at})))
-            attempt = self.attempt
-            before_last_message(note.result, owner=attempt.process, key=self._plan.key, is_abandoned=lambda: True)
-            raise
+        """Write the record."""
+        self._claims = True
+        self._slot.write(self._record)
+
+    def _note_left_at_once(self) -> None:
+        """Opening was interrupted. The claim still lands, and an attempt that says that it was left did not die."""
+        at = self._record.at.model_copy(update={"left": True})
+        note = self._channel.submit(partial(self._slot.write, self._record.model_copy(update={"at": at})))
+        attempt = self.attempt
+        attempt.give_back(self._plan.key)
+        before_last_message(note.result, owner=attempt.process, key=self._plan.key, is_abandoned=lambda: True)
 
     def check_room(self, more: int, left: int, what: str) -> None:
         """See that the record may grow by so many bytes, and so many are left then.

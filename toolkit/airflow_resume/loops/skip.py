@@ -46,7 +46,11 @@ class Skip:
         return isinstance(error, self.on) and not isinstance(error, _OF_THE_ATTEMPT) and skipped < self.limit
 
 
-_OF_THE_ATTEMPT = (AirflowRescheduleException, LoopStoppedError, SupersededError)
+class WrongFunctionError(TypeError):
+    """What was given to `map` or `amap` did no work: no fault of any element, so none is passed over for it."""
+
+
+_OF_THE_ATTEMPT = (AirflowRescheduleException, LoopStoppedError, SupersededError, WrongFunctionError)
 
 
 def described(error: BaseException) -> str:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import aclosing, asynccontextmanager
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from airflow_resume.channel import off_the_loop
+from airflow_resume.errors import LoopError
 from airflow_resume.loops.flights import Ask, Flight, Flights, Give, Start, directions
 from airflow_resume.loops.run import LoopRun
 from airflow_resume.loops.sequence import aopened
+from airflow_resume.loops.skip import WrongFunctionError
 from airflow_resume.loops.steps import sent
 
 T = TypeVar("T")
@@ -35,7 +38,7 @@ async def _one_pass(run: LoopRun[T], work: Callable[[T], Awaitable[R]], flights:
     if flights.ordered:  # as many again are started before their turn; the threads of `map` are a bound by themselves
         work = _at_most(flights.workers, work)
     steps, create_task = directions(run, flights), asyncio.get_running_loop().create_task
-    async with aclosing(run.atodo(in_order=False)) as todo, _tasks() as tasks:
+    async with aclosing(run.atodo(in_order=False)) as todo, _tasks(landed) as tasks:
         step = sent(steps, None)
         while step is not None:
             reply: Any = None
@@ -69,9 +72,24 @@ async def _fly(
 ) -> None:
     run.set_in_hand(flight.before)
     try:
-        landed.put(flight.landed_with(await work(element)))
+        landed.put(flight.landed_with(await _begun(work, element)))
     except Exception as error:  # noqa: BLE001  it belongs to whoever iterates
         landed.put(flight.landed_badly(error))
+    except asyncio.CancelledError as error:
+        if landed.is_left:
+            raise
+        # Something that the work waited for was cancelled, or the task by its own work: the loop goes on without it.
+        landed.put(flight.landed_badly(LoopError(f"The work of an element of amap() was cancelled ({error!r}).")))
+
+
+def _begun(work: Callable[[T], Awaitable[R]], element: T) -> Awaitable[R]:
+    begun: Any = work(element)
+    if not (hasattr(begun, "__await__") or inspect.isawaitable(begun)):
+        raise WrongFunctionError(
+            f"amap() needs a coroutine function; {work!r} returned {type(begun).__name__}, which cannot be awaited.\n"
+            "Use `for` and loop.map(...)."
+        )
+    return cast("Awaitable[R]", begun)
 
 
 def _at_most(workers: int, work: Callable[[T], Awaitable[R]]) -> Callable[[T], Awaitable[R]]:
@@ -79,7 +97,7 @@ def _at_most(workers: int, work: Callable[[T], Awaitable[R]]) -> Callable[[T], A
 
     async def seated(element: T) -> R:
         async with seats:
-            return await work(element)
+            return await _begun(work, element)
 
     return seated
 
@@ -90,6 +108,8 @@ class _Landed(deque["Flight[R]"]):
     def __init__(self) -> None:
         super().__init__()
         self._waits: asyncio.Future[None] | None = None
+        self.is_left = False
+        """Nobody waits any more, and what still runs is cancelled."""
 
     def put(self, flight: Flight[R]) -> None:
         """The work of another one has ended."""
@@ -107,12 +127,13 @@ class _Landed(deque["Flight[R]"]):
 
 
 @asynccontextmanager
-async def _tasks() -> AsyncIterator[dict[int, asyncio.Task[None]]]:
+async def _tasks(landed: _Landed[Any]) -> AsyncIterator[dict[int, asyncio.Task[None]]]:
     """Tasks that end with the block: what still runs is cancelled. One that nobody refers to may vanish."""
     tasks: dict[int, asyncio.Task[None]] = {}
     try:
         yield tasks
     finally:
+        landed.is_left = True
         running = list(tasks.values())
         for task in running:
             task.cancel()

@@ -7,16 +7,18 @@ here, and what is waited for has to be a queue anyway, as a time-out may interru
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from contextvars import copy_context
 from queue import Empty, SimpleQueue
 from threading import Thread
+from types import CoroutineType
 from typing import Any, TypeVar
 
 from airflow_resume.errors import LoopError
 from airflow_resume.loops.flights import Ask, Flight, Flights, Give, Start, directions
 from airflow_resume.loops.run import LoopRun, Todo
 from airflow_resume.loops.sequence import opened
+from airflow_resume.loops.skip import WrongFunctionError
 from airflow_resume.loops.steps import sent
 
 T = TypeVar("T")
@@ -33,23 +35,24 @@ def mapped(run: LoopRun[T], work: Callable[[T], R], *, workers: int, ordered: bo
 
 def _one_pass(run: LoopRun[T], work: Callable[[T], R], threads: _Threads, flights: Flights[R]) -> Iterator[R]:
     landed: SimpleQueue[Flight[R]] = SimpleQueue()
-    todo, steps = run.todo(in_order=False), directions(run, flights)
-    step = sent(steps, None)
-    while step is not None:
-        reply: Any = None
-        if step is Ask.NEXT:
-            reply = _next_of(todo)
-        elif step is Ask.WAIT:
-            reply = landed.get()
-        elif step.__class__ is Start:
-            threads.start(copy_context().run, _fly, run, work, landed, step.flight, step.element)
-        elif step.__class__ is Give:
-            yield step.result
-        elif step is Ask.FLUSH:
-            run.flush()
-        else:
-            run.stop()
-        step = sent(steps, reply)
+    steps = directions(run, flights)
+    with closing(run.todo(in_order=False)) as todo:  # the source ends with the pass, also after an error
+        step = sent(steps, None)
+        while step is not None:
+            reply: Any = None
+            if step is Ask.NEXT:
+                reply = _next_of(todo)
+            elif step is Ask.WAIT:
+                reply = landed.get()
+            elif step.__class__ is Start:
+                threads.start(copy_context().run, _fly, run, work, landed, step.flight, step.element)
+            elif step.__class__ is Give:
+                yield step.result
+            elif step is Ask.FLUSH:
+                run.flush()
+            else:
+                run.stop()
+            step = sent(steps, reply)
 
 
 def _next_of(todo: Iterator[Todo[T]]) -> Todo[T] | Exception | None:
@@ -64,11 +67,23 @@ def _fly(
 ) -> None:
     run.set_in_hand(flight.before)
     try:
-        landed.put(flight.landed_with(work(element)))
+        value = work(element)
+        if value.__class__ is CoroutineType:
+            raise _not_run(value)  # noqa: TRY301
+        landed.put(flight.landed_with(value))
     except Exception as error:  # noqa: BLE001  it belongs to whoever iterates
         landed.put(flight.landed_badly(error))
     except BaseException as error:  # noqa: BLE001  a thread that ends by it would leave the others' work undone
         landed.put(flight.landed_badly(LoopError(f"A thread of map() ended by {error!r}, as if the process should.")))
+
+
+def _not_run(coroutine: Any) -> WrongFunctionError:
+    """It would never run, and its element count as done."""
+    coroutine.close()
+    return WrongFunctionError(
+        f"The function of map() returned a coroutine, {coroutine.__qualname__}(), which does not run.\n"
+        "Use `async for` and loop.amap(...)."
+    )
 
 
 class _Threads:
