@@ -10,6 +10,7 @@ from enum import IntEnum
 from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
+from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import given
@@ -417,3 +418,39 @@ def test_row_by_row_every_key_must_be_one_that_can_be_kept() -> None:
             list(Each(only([{"id": "a\0"}, {"id": last}])).elements(None))
     with pytest.raises(InvalidValueError, match="a key of a page has a NUL character"):
         list(Each(only([{"id": "a\0"}, {"id": "b"}])).elements(None))
+
+
+def autumn_hour() -> list[datetime]:
+    """Every twenty minutes while the clock goes back, from 02:00 summer time on."""
+    start = datetime(2026, 10, 25, 0, 0, tzinfo=timezone.utc)
+    return [(start + timedelta(minutes=20 * number)).astimezone(ZoneInfo("Europe/Berlin")) for number in range(7)]
+
+
+def by_moment(moments: list[datetime]) -> Callable[[Any, int], list[dict[str, Any]]]:
+    """As a database compares them."""
+
+    def fetch(after: Any, limit: int) -> list[dict[str, Any]]:
+        return [
+            {"at": at, "id": 1}
+            for at in moments
+            if after is None or at.timestamp() > (after[0] if isinstance(after, tuple) else after).timestamp()
+        ][:limit]
+
+    return fetch
+
+
+@pytest.mark.parametrize("key", ["at", ("at", "id")])
+def test_times_of_a_zone_are_compared_as_moments(key: Any) -> None:
+    moments, delivered, position = autumn_hour(), [], None
+    for _ in range(4):  # a page an attempt
+        page, position = next(iter(Keyset(by_moment(moments), key=key, limit=2).elements(position)))
+        delivered += [row["at"] for row in page.items]
+    assert [at.timestamp() for at in delivered] == [at.timestamp() for at in moments]
+
+
+def test_times_that_go_back_are_refused_and_can_be_told_apart_in_the_message() -> None:
+    summer, winter = autumn_hour()[2], autumn_hour()[3]
+    with pytest.raises(
+        UnsortedKeyError, match=r"2026-10-25T02:40:00\+02:00 is not greater than 2026-10-25T02:00:00\+01"
+    ):
+        list(Keyset(lambda _after, _limit: [{"at": winter}, {"at": summer}], key="at", limit=2).elements(None))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import reprlib
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from datetime import date, datetime
+from datetime import date, datetime, timezone
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 from uuid import UUID
 
@@ -139,7 +139,7 @@ class Keyset(PagedSource[T]):
             if after is not None and (objection := _objection(key, after, self._descending)) is not None:
                 text = " Sort text by its code points (COLLATE C)." if isinstance(key, str) else ""
                 raise UnsortedKeyError(
-                    f"In what {call} returned, the key {reprlib.repr(key)} {objection}, so rows would be skipped.",
+                    f"In what {call} returned, the key {_shown(key)} {objection}, so rows would be skipped.",
                     f"Sort by the key, ask for rows strictly after `after`, and add a unique column to a key that"
                     f" repeats.{text}",
                 )
@@ -212,24 +212,44 @@ def _columns(row: Any) -> list[str]:
 def _objection(key: Any, before: Any, descending: tuple[bool, ...]) -> str | None:
     """Why a key cannot come after the one before it."""
     if _columns_in(key) != _columns_in(before):
-        return f"has {_columns_in(key)} columns and {reprlib.repr(before)} before it has {_columns_in(before)}"
+        return f"has {_columns_in(key)} columns and {_shown(before)} before it has {_columns_in(before)}"
     try:
         is_behind = _is_behind(key, before, descending)
     except TypeError as error:
-        return f"does not compare with {reprlib.repr(before)} before it ({error})"
+        return f"does not compare with {_shown(before)} before it ({error})"
     if is_behind:
         return None
     way = "greater" if not any(descending) else "less" if all(descending) else "further"
-    return f"is not {way} than {reprlib.repr(before)} before it"
+    return f"is not {way} than {_shown(before)} before it"
 
 
 def _is_behind(key: Any, before: Any, descending: tuple[bool, ...]) -> bool:
+    key, before = _in_utc(key), _in_utc(before)
     if len(descending) == 1:
         return bool(key < before if descending[0] else key > before)
     for mine, other, decreases in zip(key, before, descending, strict=True):
         if mine != other:
             return bool(mine < other if decreases else mine > other)
     return False
+
+
+def _in_utc(key: Any) -> Any:
+    """Times of one zone are compared by what its clock shows, which goes back in autumn."""
+    if type(key) is tuple:
+        return tuple(map(_in_utc, key))
+    if isinstance(key, datetime) and key.tzinfo is not timezone.utc and key.utcoffset() is not None:
+        return key.astimezone(timezone.utc)
+    return key
+
+
+def _shown(key: Any) -> str:
+    """A key in a message; of a datetime `reprlib` would show the year only."""
+    if type(key) is tuple and len(key) <= _MAX_COLUMNS_SHOWN:
+        return f"({', '.join(map(_shown, key))})"
+    return key.isoformat() if isinstance(key, datetime) else reprlib.repr(key)
+
+
+_MAX_COLUMNS_SHOWN = 6
 
 
 def _columns_in(key: object) -> int:
