@@ -15,6 +15,7 @@ from airflow_resume.loops.chunks import IN_MEMORY, Chunk
 from airflow_resume.loops.order import refuse_unordered
 from airflow_resume.loops.places import print_of_simple
 from airflow_resume.loops.source import Source, members
+from airflow_resume.loops.tables import is_table, rows_line
 
 if TYPE_CHECKING:
     from typing import Literal
@@ -45,7 +46,8 @@ class Batches(Source[T_co]):
     [[2, 3, 4]]
 
     Args:
-        iterable: as above. A text is refused, as its characters are hardly what is meant.
+        iterable: as above. A text is refused, as its characters are hardly what is meant, and so is a data frame, whose
+            columns are not.
         size: of the lists; 1 by default, which delivers the elements themselves.
 
     Raises:
@@ -65,6 +67,11 @@ class Batches(Source[T_co]):
         refuse_unordered(iterable)
         if isinstance(iterable, (str, bytes, bytearray)) or not isinstance(iterable, (Iterable, AsyncIterable)):
             raise TypeError(f"Batches needs an iterable of elements, not {type(iterable).__name__}.\nPass a list.")
+        if is_table(iterable):
+            raise TypeError(
+                f"A {type(iterable).__name__} is gone over by columns, not by rows.\n"
+                f"Pass its rows, such as {rows_line(iterable)}."
+            )
         check_whole("size", size, least=1)
         self._iterable = iterable
         self._recalled: tuple[JsonValue, dict[str, Any]] = (None, {})
