@@ -128,8 +128,9 @@ class Offset(PagedSource[T]):
     are in all. It may be a coroutine function, for `async for`. With a total the loop ends there; without one it ends
     at an empty page only, which is one request more: an API may give fewer items than asked for wherever it likes, such
     as 100 for `limit=1000`, and the loop goes on by what it got. An empty page before the total is asked for once more.
-    A total that is less than what came is not believed, nor one that is no more than a full first page. An element is a `Page` whose `next` is the next offset. A position is that offset, `{"offset": ...}`, with
-    `"end": true` behind the last page; `limit` may change between attempts.
+    A total that is less than what came is not believed, nor one that is no more than a full first page. An element is
+    a `Page` whose `next` is the next offset. A position is that offset, `{"offset": ...}`, with `"end": true` behind
+    the last page; `limit` may change between attempts.
 
     >>> letters = "abcde"
     >>> source = Offset(lambda offset, limit: list(letters[offset : offset + limit]), limit=2)
