@@ -14,7 +14,7 @@ from airflow_resume.loops import Batches
 from airflow_resume.store import MemoryStore
 
 
-class Boom(Exception):
+class BodyError(Exception):
     """Of a body."""
 
 
@@ -31,7 +31,7 @@ class Drained:
         for letter in checkpoint(self.queue, name="l", store=self.store, **self.options):
             delivered.append(letter)
             if letter == fails_at:
-                raise Boom
+                raise BodyError
             self.queue.remove(letter)
             self.done.append(letter)
             if self.refills:
@@ -44,7 +44,7 @@ class Drained:
         for attempt in range(1, 20):
             try:
                 self.run(fails_at if attempt == 1 else "")
-            except (Boom, ShortSourceError):
+            except (BodyError, ShortSourceError):
                 continue
             return attempt
         raise AssertionError("never done")
@@ -64,10 +64,10 @@ def test_none_is_left_when_the_loop_is_done(fails_at: str, refills: int, durabil
 def test_a_retry_with_the_list_as_it_was_starts_over() -> None:
     """No index that was done means the same in it."""
     drained = Drained("abcdefgh")
-    with pytest.raises(Boom):
+    with pytest.raises(BodyError):
         drained.run("e")
     drained.queue[:] = "abcdefgh"
-    with pytest.raises(Boom):
+    with pytest.raises(BodyError):
         drained.run("a")
     with pytest.raises(ShortSourceError, match="4 of 8 elements"):
         drained.run()
@@ -78,7 +78,7 @@ def test_a_retry_with_the_list_as_it_was_starts_over() -> None:
 
 def test_where_a_change_fails_a_retry_is_refused() -> None:
     drained = Drained("abcdefgh", on_change="fail")
-    with pytest.raises(Boom):
+    with pytest.raises(BodyError):
         drained.run("e")
     with pytest.raises(SourceChangedError, match="taken elements out"):
         drained.run()
