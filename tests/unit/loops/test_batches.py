@@ -161,3 +161,16 @@ def test_sizes_and_names() -> None:
 def test_bad_arguments_are_refused_at_the_call(iterable: Any, size: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         Batches(iterable, size=size)
+
+
+class Frame(list[str]):
+    """As a data frame of pandas: its iterator gives the names of its columns."""
+
+    columns = ("id", "name")
+    shape = (3, 2)
+
+
+@pytest.mark.parametrize("size", [1, 2])
+def test_a_data_frame_is_refused_with_the_line_to_write(size: int) -> None:
+    with pytest.raises(TypeError, match=r"by columns.*\n.*frame\.to_dict\('records'\)"):
+        Batches(Frame(["id", "name"]), size=size)

@@ -10,13 +10,20 @@ from enum import IntEnum
 from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
+from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_resume import values
-from airflow_resume.errors import InvalidValueError, KeyColumnError, UnsortedKeyError, WrongAnswerError
+from airflow_resume.errors import (
+    InvalidValueError,
+    KeyColumnError,
+    UnsortedKeyError,
+    ValueTooLargeError,
+    WrongAnswerError,
+)
 from airflow_resume.loops import Keyset, Page
 from airflow_resume.loops.each import Each
 
@@ -417,3 +424,87 @@ def test_row_by_row_every_key_must_be_one_that_can_be_kept() -> None:
             list(Each(only([{"id": "a\0"}, {"id": last}])).elements(None))
     with pytest.raises(InvalidValueError, match="a key of a page has a NUL character"):
         list(Each(only([{"id": "a\0"}, {"id": "b"}])).elements(None))
+
+
+def autumn_hour() -> list[datetime]:
+    """Every twenty minutes while the clock goes back, from 02:00 summer time on."""
+    start = datetime(2026, 10, 25, 0, 0, tzinfo=timezone.utc)
+    return [(start + timedelta(minutes=20 * number)).astimezone(ZoneInfo("Europe/Berlin")) for number in range(7)]
+
+
+def by_moment(moments: list[datetime]) -> Callable[[Any, int], list[dict[str, Any]]]:
+    """As a database compares them."""
+
+    def fetch(after: Any, limit: int) -> list[dict[str, Any]]:
+        return [
+            {"at": at, "id": 1}
+            for at in moments
+            if after is None or at.timestamp() > (after[0] if isinstance(after, tuple) else after).timestamp()
+        ][:limit]
+
+    return fetch
+
+
+@pytest.mark.parametrize("key", ["at", ("at", "id")])
+def test_times_of_a_zone_are_compared_as_moments(key: Any) -> None:
+    moments, delivered, position = autumn_hour(), [], None
+    for _ in range(4):  # a page an attempt
+        page, position = next(iter(Keyset(by_moment(moments), key=key, limit=2).elements(position)))
+        delivered += [row["at"] for row in page.items]
+    assert [at.timestamp() for at in delivered] == [at.timestamp() for at in moments]
+
+
+def test_times_that_go_back_are_refused_and_can_be_told_apart_in_the_message() -> None:
+    summer, winter = autumn_hour()[2], autumn_hour()[3]
+    with pytest.raises(
+        UnsortedKeyError, match=r"2026-10-25T02:40:00\+02:00 is not greater than 2026-10-25T02:00:00\+01"
+    ):
+        list(Keyset(lambda _after, _limit: [{"at": winter}, {"at": summer}], key="at", limit=2).elements(None))
+
+
+@pytest.mark.parametrize(("most", "limit", "warns"), [(3, 3, True), (3, 5, True), (4, 3, False), (9, 3, False)])
+def test_an_api_that_gives_no_row_more_is_said_once(
+    most: int,
+    limit: int,
+    warns: bool,  # noqa: FBT001
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    rows = table(*range(12))
+    pages = ids(Keyset(lambda after, limit: rows(after, min(limit, most)), key="id", limit=limit))
+    assert [key for page in pages for key in page] == [*range(12)]
+    assert caplog.text.count("unique=True") == warns
+    caplog.clear()
+    ids(Keyset(lambda after, limit: rows(after, min(limit, most)), key="id", limit=limit, unique=True))
+    assert not caplog.records
+
+
+def test_an_error_of_the_first_fetch_says_that_a_row_more_was_asked_for() -> None:
+    def fetch(_after: Any, limit: int) -> list[Any]:
+        if limit > 100:
+            raise ValueError("limit must be <= 100")
+        return []
+
+    with pytest.raises(ValueError, match="limit must be <= 100") as caught:
+        ids(Keyset(fetch, key="id", limit=100))
+    if hasattr(caught.value, "add_note"):
+        assert "101 rows, one more than limit=100" in caught.value.__notes__[0]
+    assert ids(Keyset(fetch, key="id", limit=100, unique=True)) == []
+
+
+def test_row_by_row_a_key_is_read_once() -> None:
+    read: list[int] = []
+
+    def key(row: dict[str, Any]) -> Any:
+        read.append(row["id"])
+        return row["id"]
+
+    rows = table(*range(5))
+    assert [row["id"] for row, _ in Each(Keyset(rows, key=key, limit=9)).elements(None)] == [*range(5)]
+    assert read == [*range(5)]
+
+
+@pytest.mark.parametrize("key", ["a\x00b", "\ud800", ("a", "\x00"), "x" * 70_000])
+def test_row_by_row_a_text_that_cannot_be_kept_is_refused_before_its_page(key: Any) -> None:
+    rows = [{"id": key}, {"id": ("z", "z") if isinstance(key, tuple) else "\U0010ffff"}]
+    with pytest.raises((InvalidValueError, ValueTooLargeError)):
+        next(Each(Keyset(lambda _after, _limit: rows, key="id", limit=9)).elements(None))

@@ -240,3 +240,34 @@ def test_what_has_no_items_is_refused(answer: Any, kind: str) -> None:
 def test_bad_arguments_are_refused_at_the_call(make: Callable[[], Any], error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         make()
+
+
+@pytest.mark.parametrize("total", [1, 2, 3, 4, 5, 6, 7, 8])
+@pytest.mark.parametrize("each_attempt", [False, True])
+def test_a_total_that_is_less_than_what_comes_ends_nothing_before_it(
+    total: int,
+    each_attempt: bool,  # noqa: FBT001
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Or it is that of the page. One at which the rows so far end cannot be told from a true one."""
+    sources: list[Callable[[], Any]] = [
+        lambda: Offset(Items(9, total=total), limit=3),
+        lambda: PageNumber(lambda number: Items(9, total=total)(3 * number - 3, 3), size=3),
+    ]
+    for make in sources:
+        source, position, delivered = make(), None, []
+        for _ in range(5) if each_attempt else ():
+            for page, after in make().elements(position):
+                delivered += page.items
+                position = after
+                break
+        if not each_attempt:
+            delivered = [item for page in items(source) for item in page]
+        assert delivered == list(range(6 if total == 6 else 9))
+    assert ("The API said total=" in caplog.text) is (total not in {1, 2, 6})
+
+
+def test_a_total_that_is_a_full_first_page_costs_one_request_more() -> None:
+    fetch = Items(3, total=3)
+    assert items(Offset(fetch, limit=3)) == [[0, 1, 2]]
+    assert fetch.asked == [(0, 3), (3, 3)]

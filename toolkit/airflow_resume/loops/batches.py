@@ -15,6 +15,7 @@ from airflow_resume.loops.chunks import IN_MEMORY, Chunk
 from airflow_resume.loops.order import refuse_unordered
 from airflow_resume.loops.places import print_of_simple
 from airflow_resume.loops.source import Source, check_place
+from airflow_resume.loops.tables import is_table, rows_line
 
 if TYPE_CHECKING:
     from typing import Literal
@@ -45,7 +46,8 @@ class Batches(Source[T_co]):
     [[2, 3, 4]]
 
     Args:
-        iterable: as above. A text is refused, as its characters are hardly what is meant.
+        iterable: as above. A text is refused, as its characters are hardly what is meant, and so is a data frame, whose
+            columns are not.
         size: of the lists; 1 by default, which delivers the elements themselves.
 
     Raises:
@@ -65,10 +67,18 @@ class Batches(Source[T_co]):
         refuse_unordered(iterable)
         if isinstance(iterable, (str, bytes, bytearray)) or not isinstance(iterable, (Iterable, AsyncIterable)):
             raise TypeError(f"Batches needs an iterable of elements, not {type(iterable).__name__}.\nPass a list.")
+        if is_table(iterable):
+            raise TypeError(
+                f"A {type(iterable).__name__} is gone over by columns, not by rows.\n"
+                f"Pass its rows, such as {rows_line(iterable)}."
+            )
         check_whole("size", size, least=1)
         self._iterable = iterable
         self._recalled: tuple[JsonValue, dict[str, Any]] = (None, {})
         self._there: int | None = None
+        self._last_there: Any = None
+        """The last one of those, by which is seen that the body has moved it."""
+        self._has_moved = False
         self._size = size
         if size > 1:
             self.noun = "list"
@@ -81,6 +91,8 @@ class Batches(Source[T_co]):
         if length < done:
             return [f"there were {done} elements or more, and are {length}"]
         before, seen = self._recalled
+        if seen.get("moved"):
+            return ["the body had taken elements out of it"]
         is_there = before == position
         if is_there and "last" in seen and (last := self._print_of(done)) is not None:
             return [] if last == seen["last"] else [f"element {done} is another one than was done"]
@@ -91,6 +103,9 @@ class Batches(Source[T_co]):
         length, last = self._length(), self._print_of(_done(position))
         if length is None:
             return None
+        there = self._there or 0
+        if self._looks_moved(length) or max(_done(position), length) < there:
+            return {"of": there, "moved": True}
         return {"of": length} if last is None else {"of": length, "last": last}
 
     def recall(self, position: JsonValue, seen: JsonValue) -> None:
@@ -99,13 +114,32 @@ class Batches(Source[T_co]):
         if "of" in found:
             check_whole("of", found["of"], least=0)
         self._recalled = position, found
+        self._there, self._has_moved = None, False
 
     def shortfall(self, position: JsonValue) -> str | None:
         """Less elements than there were when it was entered: the body has taken some out."""
         there, length = self._there, self._length()
-        if position is None or there is None or length is None or not max(_done(position), length) < there:
+        if position is None or there is None or length is None:
             return None
-        return f"{_done(position):,} of {there:,} elements"
+        done = _done(position)
+        if self._looks_moved(length) or max(done, length) < there:
+            return f"{done:,} of {max(there, done + 1):,} elements"
+        return None
+
+    def _looks_moved(self, length: int) -> bool:
+        """Whether the body has taken elements out and appended as many, so that others moved to lower indices.
+
+        The last element tells: whatever is taken out before it moves it. One that was replaced where it stood is not
+        moved.
+        """
+        there = self._there
+        if there and not self._has_moved and length >= there and isinstance(self._iterable, (list, deque)):
+            last, at = self._last_there, there - 1
+            if self._iterable[at] is not last:
+                self._has_moved = any(item is last for item in islice(self._iterable, at))
+            elif length > there:  # the body appends
+                self._there, self._last_there = length, self._iterable[length - 1]
+        return self._has_moved
 
     def _print_of(self, number: int) -> str | None:
         """A fingerprint of an element, by its number from 1."""
@@ -155,7 +189,9 @@ class Batches(Source[T_co]):
     def _entered(self, done: int) -> Iterator[Any]:
         if not isinstance(self._iterable, Iterable):
             raise TypeError(f"{type(self._iterable).__name__} is asynchronous.\nIterate the loop with `async for`.")
-        self._there = self._length()
+        self._there, self._has_moved = self._length(), False
+        if isinstance(self._iterable, (list, deque)) and self._iterable:
+            self._last_there = self._iterable[-1]
         return _entered(self._iterable, done)
 
     def elements(self, position: JsonValue) -> Iterator[tuple[Any, JsonValue]]:

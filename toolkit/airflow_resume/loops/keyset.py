@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import reprlib
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from datetime import date, datetime
+from datetime import date, datetime, timezone
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 from uuid import UUID
 
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from pydantic import JsonValue
 
 T = TypeVar("T")
+
+log = logging.getLogger(__name__)
 
 Answer: TypeAlias = "Iterable[T] | Page[T]"
 Key: TypeAlias = "str | tuple[str, ...] | Callable[[Any], Any]"
@@ -79,6 +82,8 @@ class Keyset(PagedSource[T]):
         self._is_tuple = isinstance(key, tuple)
         self._names = [key] if isinstance(key, str) else list(key) if isinstance(key, tuple) else None
         self._descending = _directions(descending, self._names)
+        self._found: tuple[object, list[Any]] = (None, [])
+        """The page that came last, and its keys."""
 
     def definition(self) -> Mapping[str, object]:
         """The names of the key columns, where they are known, and which of them decrease."""
@@ -86,9 +91,11 @@ class Keyset(PagedSource[T]):
         return names | ({"descending": list(self._descending)} if any(self._descending) else {})
 
     def within(self, page: Any, here: JsonValue) -> Callable[[int], JsonValue]:
-        """The position behind a row is its own key. The keys are read here, before a body can change a row."""
+        """The position behind a row is its own key. The keys are read before a body can change a row."""
         rows = members(here).get("rows", 0)
-        keys = self._keys(page.items, "a page")
+        found, keys = self._found
+        if found is not page:
+            keys = self._keys(page.items, "a page")
         for key in keys:
             if not _is_surely_kept(key):
                 _refuse_unstorable(key, "a key of a page")
@@ -102,11 +109,23 @@ class Keyset(PagedSource[T]):
     def _walk(self, position: JsonValue) -> Walk[T]:
         place = members(position)
         after, rows = values.decode(place.get("after")), place.get("rows", 0)
+        is_first, counts = True, [0]
         while True:
             call = f"fetch({reprlib.repr(after)}, {self._asked})"
-            page = as_page((yield Ask((after, self._asked))), call)
+            try:
+                answer = yield Ask((after, self._asked))
+            except Exception as error:
+                if is_first and self._asked > self._limit and hasattr(error, "add_note"):  # from Python 3.11 on
+                    error.add_note(
+                        f"Keyset asked for {self._asked} rows, one more than limit={self._limit}. If that is what was"
+                        " refused: unique=True, for a key that is, or a smaller limit."
+                    )
+                raise
+            is_first, page = False, as_page(answer, call)
             if len(page.items) == 0:
                 return
+            self._see_extra_row(counts)
+            counts = [*counts[-1:], len(page.items)]
             keys = self._keys(page.items, call)
             self._refuse_unsorted(keys, after, call)
             if len(keys) == self._limit + 1:  # it has shown that the key does not repeat at the border
@@ -115,7 +134,27 @@ class Keyset(PagedSource[T]):
             _refuse_unstorable(after, f"the last key that {call} returned")
             rows += len(keys)
             encoded = values.encode(after)
-            yield Found(replace(page, next=encoded), {"after": encoded, "rows": rows})
+            page = replace(page, next=encoded)
+            self._found = page, keys
+            yield Found(page, {"after": encoded, "rows": rows})
+
+    def _see_extra_row(self, counts: Sequence[int]) -> None:
+        """Say once that the row more that was asked for did not come, though more rows did.
+
+        Args:
+            counts: rows of the pages before this one.
+        """
+        count = counts[-1]
+        is_clamped = count == self._limit or (len(counts) > 1 and 0 < count < self._limit and count == counts[0])
+        if is_clamped and self._asked > self._limit and not self._has_doubted:
+            self._has_doubted = True
+            log.warning(
+                "Asked for %d rows, fetch gives %d, though there are more: rows whose key repeats at the border of a"
+                " page would be lost unnoticed. Have fetch hand its limit on to the API, with limit= at least one less"
+                " than the API allows, or say unique=True if no two rows have the same key",
+                self._asked,
+                count,
+            )
 
     def _keys(self, rows: Any, call: str) -> list[Any]:
         """The key of each row."""
@@ -139,7 +178,7 @@ class Keyset(PagedSource[T]):
             if after is not None and (objection := _objection(key, after, self._descending)) is not None:
                 text = " Sort text by its code points (COLLATE C)." if isinstance(key, str) else ""
                 raise UnsortedKeyError(
-                    f"In what {call} returned, the key {reprlib.repr(key)} {objection}, so rows would be skipped.",
+                    f"In what {call} returned, the key {_shown(key)} {objection}, so rows would be skipped.",
                     f"Sort by the key, ask for rows strictly after `after`, and add a unique column to a key that"
                     f" repeats.{text}",
                 )
@@ -212,18 +251,19 @@ def _columns(row: Any) -> list[str]:
 def _objection(key: Any, before: Any, descending: tuple[bool, ...]) -> str | None:
     """Why a key cannot come after the one before it."""
     if _columns_in(key) != _columns_in(before):
-        return f"has {_columns_in(key)} columns and {reprlib.repr(before)} before it has {_columns_in(before)}"
+        return f"has {_columns_in(key)} columns and {_shown(before)} before it has {_columns_in(before)}"
     try:
         is_behind = _is_behind(key, before, descending)
     except TypeError as error:
-        return f"does not compare with {reprlib.repr(before)} before it ({error})"
+        return f"does not compare with {_shown(before)} before it ({error})"
     if is_behind:
         return None
     way = "greater" if not any(descending) else "less" if all(descending) else "further"
-    return f"is not {way} than {reprlib.repr(before)} before it"
+    return f"is not {way} than {_shown(before)} before it"
 
 
 def _is_behind(key: Any, before: Any, descending: tuple[bool, ...]) -> bool:
+    key, before = _in_utc(key), _in_utc(before)
     if len(descending) == 1:
         return bool(key < before if descending[0] else key > before)
     for mine, other, decreases in zip(key, before, descending, strict=True):
@@ -232,13 +272,41 @@ def _is_behind(key: Any, before: Any, descending: tuple[bool, ...]) -> bool:
     return False
 
 
+def _in_utc(key: Any) -> Any:
+    """Times of one zone are compared by what its clock shows, which goes back in autumn."""
+    if type(key) is tuple:
+        return tuple(map(_in_utc, key))
+    if isinstance(key, datetime) and key.tzinfo is not timezone.utc and key.utcoffset() is not None:
+        return key.astimezone(timezone.utc)
+    return key
+
+
+def _shown(key: Any) -> str:
+    """A key in a message; of a datetime `reprlib` would show the year only."""
+    if type(key) is tuple and len(key) <= _MAX_COLUMNS_SHOWN:
+        return f"({', '.join(map(_shown, key))})"
+    return key.isoformat() if isinstance(key, datetime) else reprlib.repr(key)
+
+
+_MAX_COLUMNS_SHOWN = 6
+
+
 def _columns_in(key: object) -> int:
     return len(key) if isinstance(key, tuple) else 1
 
 
 def _is_surely_kept(key: Any) -> bool:
     """Whether nothing speaks against a key, as far as that costs nothing to see."""
-    return (type(key) is int and values.MIN_INT <= key <= values.MAX_INT) or type(key) in {datetime, date, UUID}
+    kind = type(key)
+    if kind is str:
+        return len(key) < _SHORT and key.isascii() and "\x00" not in key
+    if kind is int:
+        return bool(values.MIN_INT <= key <= values.MAX_INT)
+    return kind in _KEPT or (kind is tuple and len(key) < _FEW and all(map(_is_surely_kept, key)))
+
+
+_KEPT = frozenset({datetime, date, UUID})
+_SHORT, _FEW = 200, 8
 
 
 def _refuse_unstorable(key: Any, at: str) -> None:

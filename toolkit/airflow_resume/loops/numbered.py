@@ -25,7 +25,7 @@ class PageNumber(PagedSource[T]):
     `fetch(number)` returns the items of a page, or a `Page(items, total=..., pages=...)` where the API says how many
     there are. It may be a coroutine function, for `async for`. The loop ends at an empty page, before the page `stop`
     (as `range` does), behind the last of `Page.pages`, or when `Page.total` items were delivered. An empty page with
-    `Page.pages` still ahead does not end it, nor does a total that is less than the page itself has. An element is a
+    `Page.pages` still ahead does not end it, nor does a total that is less than what came. An element is a
     `Page` whose `next` is the next number. A position is that number and the number of items before it:
     `{"page": ..., "rows": ...}`, with `"end": true` behind what the API called its last page.
 
@@ -111,7 +111,8 @@ class PageNumber(PagedSource[T]):
             if self._check_repeats:
                 refuse_repeated(page, before, call)
             place = {"page": number, "rows": rows}
-            if 0 < announced <= number - self._start or is_complete(page, rows):
+            self._doubt(page, rows)
+            if 0 < announced <= number - self._start or is_complete(page, rows, self._page_size):
                 place["end"] = True
             before = replace(page, next=None if place.get("end") or self._is_behind(number) else number)
             yield Found(before, place)
@@ -127,8 +128,9 @@ class Offset(PagedSource[T]):
     are in all. It may be a coroutine function, for `async for`. With a total the loop ends there; without one it ends
     at an empty page only, which is one request more: an API may give fewer items than asked for wherever it likes, such
     as 100 for `limit=1000`, and the loop goes on by what it got. An empty page before the total is asked for once more.
-    An element is a `Page` whose `next` is the next offset. A position is that offset, `{"offset": ...}`, with
-    `"end": true` behind the last page; `limit` may change between attempts.
+    A total that is less than what came is not believed, nor one that is no more than a full first page. An element is
+    a `Page` whose `next` is the next offset. A position is that offset, `{"offset": ...}`, with `"end": true` behind
+    the last page; `limit` may change between attempts.
 
     >>> letters = "abcde"
     >>> source = Offset(lambda offset, limit: list(letters[offset : offset + limit]), limit=2)
@@ -182,7 +184,8 @@ class Offset(PagedSource[T]):
                 refuse_repeated(page, before, call)
             offset += len(page.items)
             place = {"offset": offset}
-            if is_complete(page, offset):
+            self._doubt(page, offset)
+            if is_complete(page, offset, self._limit):
                 place["end"] = True
             before = replace(page, next=None if place.get("end") else offset)
             yield Found(before, place)
@@ -196,9 +199,13 @@ class Offset(PagedSource[T]):
             )
 
 
-def is_complete(page: Page[T], rows: int) -> bool:
-    """Whether these rows are all there are. A total that is less than the page itself has is not believed."""
-    return page.total is not None and len(page.items) <= page.total <= rows
+def is_complete(page: Page[T], rows: int, size: int | None) -> bool:
+    """Whether these rows are all there are.
+
+    A total that is less than what came is not believed. Nor is one that is a full first page: it may be the count of
+    that page, and one request more tells.
+    """
+    return page.total == rows and not (size is not None and rows == len(page.items) >= size)
 
 
 def _is_more(page: Page[T], offset: int) -> bool:

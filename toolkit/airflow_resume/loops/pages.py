@@ -9,6 +9,7 @@ once for `for` and for `async for`.
 from __future__ import annotations
 
 import inspect
+import logging
 from abc import abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass, replace
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -74,6 +77,7 @@ class PagedSource(Source[Page[T]]):
     _items: int | None = None
     _shifts = False
     """Whether rows that are deleted move the others to another place, so that the largest total is what must come."""
+    _has_doubted = False
     _last: JsonValue = None
     """The position behind the page that came last."""
     _counts = frozenset({"rows", "offset", "page"})
@@ -176,6 +180,12 @@ class PagedSource(Source[Page[T]]):
         """Keep the newest totals, or the largest: an API may say them with some pages only."""
         self._pages = self._newer(page.pages, self._pages)
         self._items = self._newer(page.total, self._items)
+
+    def _doubt(self, page: Page[T], rows: int) -> None:
+        """Say once that a total was wrong, when more rows came."""
+        if page.total is not None and len(page.items) <= page.total < rows and not self._has_doubted:
+            self._has_doubted = True
+            log.warning("The API said total=%d, and %d rows have come: going on to an empty page", page.total, rows)
 
     def _newer(self, count: int | None, before: int | None) -> int | None:
         if count is None or before is None:
