@@ -440,7 +440,8 @@ def test_a_page_that_is_filled_up_with_others_that_look_alike_loses_none(item: C
         ([item(number) for number in range(4)], 2),
         ([item(number) for number in range(2, 6)], None),
     ):
-        source = CursorToken[Any](lambda _token, rows=rows: Page(rows))
+        page: Page[Any] = Page(rows)
+        source = CursorToken[Any]({None: page}.__getitem__)
         for number, row in enumerate(checkpoint(source, each=True, name="l", store=store)):
             if number == leave_at:
                 break

@@ -254,7 +254,7 @@ def test_an_element_that_kills_may_be_passed_over(caplog: pytest.LogCaptureFixtu
         killed_at(2, store, skip=skip, max_stalls=2)
     assert killed_at(9, store, skip=skip, max_stalls=2) == [3, 4, 5]
     assert record(store)["skips"] == [{"pos": 2, "error": "2 attempts died at this element"}]
-    assert "resumed behind an element at which attempts died" in caplog.text or "skipped element 2" in caplog.text
+    assert "resumed after an element at which attempts died" in caplog.text or "skipped element 2" in caplog.text
 
 
 def test_an_attempt_that_lives_to_raise_is_no_stall() -> None:
@@ -454,6 +454,7 @@ def test_at_most_once_a_page_whose_rows_changed_is_an_error_and_none_of_them_com
     for _ in range(2):
         with pytest.raises(SourceChangedError, match="at_most_once"):
             next(iter(loop()))
+
 
 # --- ends that come from outside ------------------------------------------------------------------------------
 

@@ -487,7 +487,8 @@ def test_an_error_of_the_first_fetch_says_that_a_row_more_was_asked_for() -> Non
     with pytest.raises(ValueError, match="limit must be <= 100") as caught:
         ids(Keyset(fetch, key="id", limit=100))
     if hasattr(caught.value, "add_note"):
-        assert "101 rows, one more than limit=100" in caught.value.__notes__[0]
+        notes: Any = getattr(caught.value, "__notes__", [])
+        assert "101 rows, one more than limit=100" in notes[0]
     assert ids(Keyset(fetch, key="id", limit=100, unique=True)) == []
 
 

@@ -53,14 +53,14 @@ class Reel(Generic[T]):
         self._position = chunk.position
         self._start = before
         self.passed = 0
-        """Elements that are behind."""
+        """Elements passed."""
         self.here = before
         """The position before the next element."""
         self._failures: list[Exception] = []
         self.items = _until_failure(chunk.items, self._failures) if chunk.may_fail else chunk.items
 
     def move_to(self, passed: int) -> None:
-        """So many elements are behind."""
+        """So many elements are passed."""
         self.passed = passed
         self.here = self._position(passed) if passed else self._start
 

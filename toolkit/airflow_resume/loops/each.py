@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 class Each(Source[T_co]):
     """The items of the pages (or lists) of another source, one by one.
 
-    Where the rows have keys (`Source.within`), a position within a page is the one behind the row's own key. Elsewhere
+    Where the rows have keys (`Source.within`), a position within a page is the one after the row's own key. Elsewhere
     it is the position of the page in its source, how many of its items are done, how many it has, and a fingerprint of
     those done: `{"page": ..., "index": 2, "of": 50, "print": ...}`. Behind the last item of a page it is that of the
     next page, with `"index": 0`. A later attempt gets the page again: without the same items in front no index in it

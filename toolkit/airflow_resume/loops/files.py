@@ -2,7 +2,7 @@
 
 Theory of operation. A position holds how many files are finished, the last of them, and a hash of all of them in their
 order. The hash rolls: that of n files is made from that of n - 1 and the nth name, so every position costs the same.
-Today's listing has the finished files in front if its first n names give the same hash; what was appended behind them
+Today's listing has the finished files in front if its first n names give the same hash; what was appended after them
 does not matter. If they do not, the last finished file is the only place in the listing that is known.
 """
 
@@ -40,7 +40,7 @@ class Files(Source[T_co]):
     The listing is read once, when it is first needed, and must have an order that lasts: sort what has none. A position
     is the number of files finished, the last of them, and a hash of them all: `{"count", "last", "hash"}`. If the
     finished files are no longer those at the front of the listing, that is a change of the source and follows the
-    loop's `on_change`; with `"resume"` the loop goes on behind the last finished file, and counts all before it as
+    loop's `on_change`; with `"resume"` the loop goes on after the last finished file, and counts all before it as
     finished.
 
     >>> [path for path, _ in Files(["a.csv", "b.csv"]).elements(None)]
@@ -59,7 +59,7 @@ class Files(Source[T_co]):
     Raises:
         SourceNotReopenableError: a set has no order that lasts.
         DuplicateFileError: two files have the same identity.
-        SourceChangedError: to go on behind the last finished file, it must be in the listing.
+        SourceChangedError: to go on after the last finished file, it must be in the listing.
     """
 
     kind = "files"
@@ -154,7 +154,7 @@ class Files(Source[T_co]):
 
 
 def _rolled(digest: str, names: Iterable[str]) -> str:
-    """The hash of the files so far and these behind them."""
+    """The hash of the files so far and these after them."""
     for name in names:
         digest = hashlib.blake2b(f"{digest}/{name}".encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
     return digest

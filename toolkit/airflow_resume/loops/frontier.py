@@ -30,7 +30,7 @@ _BYTES_A_RUN = 16
 """No run takes more: two numbers of seven digits and two commas."""
 MAX_IDS = 80
 FURTHEST_AHEAD = 1_000
-"""Nothing that was done ahead and is known by its id lies further: so many threads there are not."""
+"""Nothing that was done ahead and is known by its id lies further: no pool has that many threads."""
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ class Frontier:
     def finish(self, number: int, before: JsonValue, after: JsonValue) -> None:
         """The element is done; `before` and `after` are the positions around it.
 
-        A time-out may come at any call. So all calls come first, and what belongs together is set behind them.
+        A time-out may come at any call. So all calls come first, and what belongs together is set after them.
         """
         if number == self._low and not self._by_first:
             self._low, self.position = number + 1, after

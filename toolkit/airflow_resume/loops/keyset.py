@@ -1,4 +1,4 @@
-"""Rows of a query that is asked again for those behind the last key."""
+"""Rows of a query that is asked again for those after the last key."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Key: TypeAlias = "str | tuple[str, ...] | Callable[[Any], Any]"
 
 
 class Keyset(PagedSource[T]):
-    """The pages of a query that is asked again and again for the rows behind the last key.
+    """The pages of a query that is asked again and again for the rows after the last key.
 
     `fetch(after, limit)` returns up to `limit` rows whose key comes after `after` (None: from the start), in the order
     of the key, or a `Page(rows, total=...)`. It may be a coroutine function, for `async for`. Rows with the same key
@@ -91,7 +91,7 @@ class Keyset(PagedSource[T]):
         return names | ({"descending": list(self._descending)} if any(self._descending) else {})
 
     def within(self, page: Any, here: JsonValue) -> Callable[[int], JsonValue]:
-        """The position behind a row is its own key. The keys are read before a body can change a row."""
+        """The position after a row is its own key. The keys are read before a body can change a row."""
         rows = members(here).get("rows", 0)
         found, keys = self._found
         if found is not page:

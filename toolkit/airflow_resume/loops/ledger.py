@@ -94,7 +94,7 @@ class Ledger:
     # --- what happens -----------------------------------------------------------------------------------------
 
     def foresee(self, after: JsonValue, *, in_order: bool) -> None:
-        """An element, or a chunk of them, will be delivered, and this is the position behind it.
+        """An element, or a chunk of them, will be delivered, and this is the position after it.
 
         Args:
             after: the position.
@@ -133,7 +133,7 @@ class Ledger:
     def ack(self, number: int, before: JsonValue, after: JsonValue) -> None:
         """The body of the element has finished. What was kept about loops inside it goes.
 
-        A time-out may come at any call. So all that takes one comes first, and what belongs together is set behind it.
+        A time-out may come at any call. So all that takes one comes first, and what belongs together is set after it.
         """
         state = self._state.copy()
         inner: dict[str, Ledger] = {}

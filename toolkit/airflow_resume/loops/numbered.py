@@ -24,10 +24,10 @@ class PageNumber(PagedSource[T]):
 
     `fetch(number)` returns the items of a page, or a `Page(items, total=..., pages=...)` where the API says how many
     there are. It may be a coroutine function, for `async for`. The loop ends at an empty page, before the page `stop`
-    (as `range` does), behind the last of `Page.pages`, or when `Page.total` items were delivered. An empty page with
+    (as `range` does), after the last of `Page.pages`, or when `Page.total` items were delivered. An empty page with
     `Page.pages` still ahead does not end it, nor does a total that is less than what came. An element is a
     `Page` whose `next` is the next number. A position is that number and the number of items before it:
-    `{"page": ..., "rows": ...}`, with `"end": true` behind what the API called its last page.
+    `{"page": ..., "rows": ...}`, with `"end": true` after what the API called its last page.
 
     >>> answers = {1: ["a", "b"], 2: ["c"], 3: []}
     >>> [page.items for page, _ in PageNumber(answers.get).elements(None)]
@@ -129,7 +129,7 @@ class Offset(PagedSource[T]):
     at an empty page only, which is one request more: an API may give fewer items than asked for wherever it likes, such
     as 100 for `limit=1000`, and the loop goes on by what it got. An empty page before the total is asked for once more.
     A total that is less than what came is not believed, nor one that is no more than a full first page. An element is
-    a `Page` whose `next` is the next offset. A position is that offset, `{"offset": ...}`, with `"end": true` behind
+    a `Page` whose `next` is the next offset. A position is that offset, `{"offset": ...}`, with `"end": true` after
     the last page; `limit` may change between attempts.
 
     >>> letters = "abcde"

@@ -39,7 +39,7 @@ class Opening(str, Enum):
     RESTART_CHANGED = "started over, as the source changed"
     RESTART_EXPIRED = "started over, as the saved position is too old"
     RESTART_UNREADABLE = "started over, as the record cannot be read"
-    SKIP_STALLED = "resumed behind an element at which attempts died"
+    SKIP_STALLED = "resumed after an element at which attempts died"
     FAIL_CHANGED = "fail, as the source changed"
     FAIL_EXPIRED = "fail, as the saved position is too old"
     FAIL_UNREADABLE = "fail, as the record cannot be read"

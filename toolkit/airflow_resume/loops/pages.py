@@ -79,7 +79,7 @@ class PagedSource(Source[Page[T]]):
     """Whether rows that are deleted move the others to another place, so that the largest total is what must come."""
     _has_doubted = False
     _last: JsonValue = None
-    """The position behind the page that came last."""
+    """The position after the page that came last."""
     _counts = frozenset({"rows", "offset", "page"})
     """Members of a position that are whole numbers."""
 

@@ -67,7 +67,7 @@ class Prints:
 
 
 class Place(dict[str, "JsonValue"]):
-    """A position within a page, or behind its last item, as it stands in memory; see `proven`.
+    """A position within a page, or after its last item, as it stands in memory; see `proven`.
 
     Args:
         position: as JSON, which names the place and proves nothing.
@@ -82,7 +82,7 @@ class Place(dict[str, "JsonValue"]):
         self._prints, self._done = prints, done
 
     def proven(self) -> JsonValue:
-        """The position as it is saved; behind the last item of a page it needs no proof."""
+        """The position as it is saved; after the last item of a page it needs no proof."""
         return {**self, _PROOF: self._prints.of(self._done)} if "of" in self else dict(self)
 
     def last_item(self) -> str:
@@ -175,7 +175,7 @@ def _content_of(item: object) -> list[Any]:
     if isinstance(reduced, str):  # the name of a constant
         return [reduced]
     make, arguments, *rest = reduced
-    state, *others = *rest, None
+    state, others = (rest[0], rest[1:]) if rest else (None, [])
     # The first argument of these is the class itself.
     parts = [*(arguments[1:] if getattr(make, "__name__", "") in {"__newobj__", "__newobj_ex__"} else arguments)]
     for part in state if isinstance(state, tuple) else (state,):

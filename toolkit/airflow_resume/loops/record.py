@@ -54,7 +54,7 @@ class Ahead(BaseModel):
     Args:
         by: how they are counted, as the source says.
         runs: lengths: so many elements not done, so many done, and so on.
-        far: the position behind the last one that is done.
+        far: the position after the last one that is done.
         ids: where they cannot be counted, eight hexadecimal digits for each that is done.
     """
 

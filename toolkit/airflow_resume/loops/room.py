@@ -2,7 +2,7 @@
 
 Theory of operation. A record that is too large is found out when it is written, and then the work that it tells of is
 done already: the next attempt would do it again, and fail there again. So the size is looked at before an element is
-delivered, with the position behind it. Small positions and states need no look. Of larger ones the whole record is
+delivered, with the position after it. Small positions and states need no look. Of larger ones the whole record is
 measured, and not again before they have grown by `STEP`. `SPARE` bytes must be left then: for that, for what is done
 ahead, for times and counts that get longer, and for a state that grows: where a body has made its state larger, half of
 them suffice, so that it is the next element which is refused, before its body.
@@ -46,7 +46,7 @@ class Growth:
         """By whoever has the record."""
 
     def see_position(self, position: JsonValue, *, copies: int = 1) -> None:
-        """The position behind the element that is to be delivered.
+        """The position after the element that is to be delivered.
 
         Args:
             position: as it will be kept.

@@ -523,7 +523,7 @@ class LoopRun(Generic[T]):
         """
         if self.plan.ack != "manual":
             raise LoopError(f"The loop {self.plan.name!r} acks every element by itself.", "Use ack='manual' for ack().")
-        if self.ledger.done:  # what is behind the loop acks once more, and nothing was left
+        if self.ledger.done:  # what is after the loop acks once more, and nothing was left
             return
         for number, before, after in self._unacked:
             self.ledger.ack(number, before, after)
@@ -704,7 +704,7 @@ _LEAST_LULL = 0.01
 
 
 def _passed(reel: Reel[Any]) -> tuple[JsonValue, JsonValue]:
-    """Leave the next element behind; the positions before and after it."""
+    """Pass the next element; the positions before and after it."""
     before = reel.here
     reel.move_to(reel.passed + 1)
     return before, reel.here

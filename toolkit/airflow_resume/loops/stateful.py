@@ -23,7 +23,7 @@ class HasState(Protocol):
     """What saves its own state, as the loaders of several libraries do."""
 
     def state_dict(self) -> Any:
-        """All that is needed to go on behind the element given last."""
+        """All that is needed to go on after the element given last."""
         ...
 
     def load_state_dict(self, state: Any, /) -> object:
@@ -46,7 +46,7 @@ class AsyncIterableWithState(HasState, Protocol[T_co]):
 class Stateful(Source[T_co]):
     """The elements of an object with `state_dict()` and `load_state_dict(state)`.
 
-    A position is what `state_dict()` returned behind an element, before the next one was asked for. It is copied, and
+    A position is what `state_dict()` returned after an element, before the next one was asked for. It is copied, and
     must be JSON, or what `airflow_resume` can make JSON of: a datetime, a Decimal, a UUID, bytes or a tuple. In a later
     attempt it is given to `load_state_dict` of a new object, before that is iterated.
 

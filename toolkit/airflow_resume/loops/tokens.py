@@ -33,7 +33,7 @@ class CursorToken(PagedSource[T]):
     function, for `async for`. The last page is the one whose `next` is None or ""; any other JSON is a token, 0 too,
     and so is a datetime, a Decimal, a UUID, bytes or a tuple. Numbers of NumPy and the like become Python's own.
     An element is a page, also one without items. A position is the token of the next page and the number of items
-    before it: `{"token": ..., "rows": ...}`, or `{"end": true, "rows": ...}` behind the last page.
+    before it: `{"token": ..., "rows": ...}`, or `{"end": true, "rows": ...}` after the last page.
 
     >>> answers = {None: Page(["a", "b"], "t1"), "t1": Page(["c"])}
     >>> [page.items for page, _ in CursorToken(answers.get).elements(None)]
