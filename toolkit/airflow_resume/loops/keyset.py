@@ -115,8 +115,9 @@ class Keyset(PagedSource[T]):
             try:
                 answer = yield Ask((after, self._asked))
             except Exception as error:
-                if is_first and self._asked > self._limit and hasattr(error, "add_note"):  # from Python 3.11 on
-                    error.add_note(
+                add_note: Any = getattr(error, "add_note", None)  # from Python 3.11 on
+                if is_first and self._asked > self._limit and add_note is not None:
+                    add_note(
                         f"Keyset asked for {self._asked} rows, one more than limit={self._limit}. If that is what was"
                         " refused: unique=True, for a key that is, or a smaller limit."
                     )

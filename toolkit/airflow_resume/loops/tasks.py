@@ -52,9 +52,9 @@ async def _one_pass(run: LoopRun[T], work: Callable[[T], Awaitable[R]], flights:
             elif step is Ask.WAIT:
                 reply = landed.popleft() if landed else await landed.first()
                 del tasks[reply.number]
-            elif step.__class__ is Start:
+            elif isinstance(step, Start):
                 tasks[step.flight.number] = create_task(_fly(run, work, landed, step.flight, step.element))
-            elif step.__class__ is Give:
+            elif isinstance(step, Give):
                 yield step.result
             elif step is Ask.FLUSH:
                 await off_the_loop(run.flush)

@@ -44,9 +44,9 @@ def _one_pass(run: LoopRun[T], work: Callable[[T], R], threads: _Threads, flight
                 reply = _next_of(todo)
             elif step is Ask.WAIT:
                 reply = landed.get()
-            elif step.__class__ is Start:
+            elif isinstance(step, Start):
                 threads.start(copy_context().run, _fly, run, work, landed, step.flight, step.element)
-            elif step.__class__ is Give:
+            elif isinstance(step, Give):
                 yield step.result
             elif step is Ask.FLUSH:
                 run.flush()
