@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import sqlite3
+import time
 from dataclasses import dataclass
 from typing import Any
 
 from task_runs import PATIENCE, TaskRun
 
 from stage import Hold, Stage
+
+SCHEDULER_LETS_GO = 3.0
+"""Seconds after which no scheduler works on a run that has ended: it dies of one that is deleted under its hands."""
 
 
 @dataclass(frozen=True)
@@ -76,6 +80,7 @@ class Run(TaskRun):
         airflow = self.stage.airflow
         if airflow.run_state(self.dag_id, self.run_id) not in {"success", "failed"}:
             airflow.end_run(self.dag_id, self.run_id)
+        time.sleep(SCHEDULER_LETS_GO)
         airflow.delete_run(self.dag_id, self.run_id)
         airflow.trigger(self.dag_id, conf, self.run_id)
 
