@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from airflow_resume import checkpoint, values
 from airflow_resume.errors import InvalidValueError, LoopError, ValueTooLargeError
+from airflow_resume.loops import Skip
 from airflow_resume.loops.record import Level
 from airflow_resume.loops.room import Growth
 from airflow_resume.loops.saved_state import SavedState
@@ -139,3 +140,29 @@ def test_a_state_may_be_set_to_itself() -> None:
             loop.state["n"] = number
             loop.state = loop.state
         assert loop.state == {"n": 1}
+
+
+def test_what_a_body_holds_of_the_state_stays_a_part_of_it_when_an_element_is_skipped() -> None:
+    store = MemoryStore()
+    with checkpoint(range(6), name="l", skip=Skip(on=(ValueError,)), store=store) as loop:
+        totals, rows, seen = loop.state.setdefault("totals", {}), loop.state.setdefault("rows", [[]]), list[int]()
+        for number in loop:
+            with loop.skipping():
+                totals["n"] = totals.get("n", 0) + 1
+                rows[0].append(number)
+                if number == 2:
+                    raise ValueError(number)
+                seen.append(number)
+        assert loop.state == {"totals": {"n": 5}, "rows": [seen]}
+        assert (loop.state["totals"], loop.state["rows"]) == (totals, rows)
+    record: Any = store.get("resume.loop.l")
+    assert record["state"] == {"totals": {"n": 5}, "rows": [[0, 1, 3, 4, 5]]}
+
+
+def test_two_parts_of_a_state_that_were_one_object_are_put_back_as_they_were() -> None:
+    saved = saved_state({})
+    saved.saved = {"a": [1], "b": [2]}
+    saved.restore()
+    saved.now["a"] = saved.now["b"]
+    saved.restore()
+    assert saved.now == {"a": [1], "b": [2]}

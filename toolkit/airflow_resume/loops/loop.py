@@ -11,6 +11,7 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, overload
 
+from airflow_resume.arguments import check_whole
 from airflow_resume.attempt import AnyContext
 from airflow_resume.channel import off_the_loop
 from airflow_resume.errors import LoopError
@@ -387,8 +388,7 @@ class Checkpoint(Generic[T]):
     def _first_map(self, fn: object, workers: int, *, awaited: bool = False) -> LoopRun[T]:
         if not callable(fn):
             raise TypeError(f"map() needs a function, not {type(fn).__name__}")
-        if workers < 1:
-            raise ValueError(f"workers={workers} must be at least 1")
+        check_whole("workers", workers, least=1)
         if self._run.plan.ack == "manual":
             raise ValueError("ack='manual' means nothing to map(): each element is done when its result was taken")
         return self._first_iteration(awaited=awaited)

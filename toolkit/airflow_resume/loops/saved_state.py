@@ -9,6 +9,7 @@ that it can be saved, its size is estimated from above, and the dict is copied.
 from __future__ import annotations
 
 import logging
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 from airflow_resume import values
@@ -47,9 +48,11 @@ class SavedState:
         self.restore()
 
     def restore(self) -> None:
-        """Undo what was done to the state since."""
+        """Undo what was done to the state since. Lists and dicts in it stay the same objects: a body may hold them."""
+        saved = {key: values.decode(value) for key, value in self.saved.items()}
+        contents = _put_back_members(self.now, saved, set())
         self.now.clear()
-        self.now.update({key: values.decode(value) for key, value in self.saved.items()})
+        self.now.update(contents)
 
     def go_back(self, saved: dict[str, JsonValue]) -> None:
         """Have an earlier one, and beside it what was put in before the loop began to run."""
@@ -135,3 +138,21 @@ def _estimated(state: dict[str, Any]) -> int | None:
             return None
         size += 2 * len(key) + 4
     return size if size <= _MOST_ESTIMATED else None
+
+
+def _put_back(now: Any, saved: Any, done: set[int]) -> Any:
+    """What was saved, in the list or dict that stands there now, unless that was used for another part."""
+    if now.__class__ is not saved.__class__ or saved.__class__ not in (dict, list) or id(now) in done:
+        return saved
+    done.add(id(now))
+    if isinstance(saved, dict):
+        contents = _put_back_members(now, saved, done)
+        now.clear()
+        now.update(contents)
+    else:
+        now[:] = [_put_back(then, item, done) for then, item in zip_longest(now[: len(saved)], saved)]
+    return now
+
+
+def _put_back_members(now: dict[str, Any], saved: dict[str, Any], done: set[int]) -> dict[str, Any]:
+    return {key: _put_back(now.get(key), value, done) for key, value in saved.items()}
