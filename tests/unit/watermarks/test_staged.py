@@ -188,7 +188,7 @@ def test_of_a_task_that_does_both_the_record_of_the_window_stays_whole(dies: boo
     assert (window.start, window.end, stands(first)) == (0, 20, "10")
 
 
-_MAY_CHANGE = {"state", "claim"}
+_MAY_CHANGE = {"state", "claim", "summary"}
 
 
 class _DiedError(Exception):

@@ -115,7 +115,8 @@ class Ledger:
         self._page_start = None
         if in_order:
             with suppress(InvalidValueError, ValueTooLargeError):  # which the ack says
-                self._page_start = (_page_of(position), PageStart(state=self._state.copy(), skipped=self.skipped))
+                start = PageStart.model_construct(state=self._state.copy(), skipped=self.skipped)
+                self._page_start = (_page_of(position), start)
 
     def take(self, before: JsonValue, after: JsonValue) -> int | None:
         """The number of the next element of the source; None when an earlier attempt did it.
