@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from airflow_resume import values
@@ -17,7 +16,7 @@ from airflow_resume.loops.record import Level, PageStart, SkippedElement
 from airflow_resume.loops.room import Growth
 from airflow_resume.loops.saved_state import SavedState
 from airflow_resume.loops.skip import MAX_SKIPS, described
-from airflow_resume.loops.source import Source, members
+from airflow_resume.loops.source import Source
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -42,7 +41,7 @@ def _is_within_page(position: JsonValue) -> bool:
 
 
 def _page_of(position: JsonValue) -> JsonValue:
-    return members(position).get("page")
+    return position.get("page") if isinstance(position, dict) else None
 
 
 class Ledger:
@@ -78,7 +77,10 @@ class Ledger:
         self.growth = Growth(place, level)
         self._state = SavedState(place, level.state, self.growth)
         kept = level.page_start or PageStart(state=level.state, skipped=level.skipped)
-        self._page_start = (_page_of(level.pos), kept) if _is_within_page(level.pos) else None
+        # The position of a page, and the state and how many were skipped at its start.
+        self._page_start: tuple[JsonValue, dict[str, JsonValue], int] | None = None
+        if _is_within_page(level.pos):
+            self._page_start = (_page_of(level.pos), kept.state, kept.skipped)
         self.settle_own: Callable[[], None] = _nothing
         """Counts what the loop has coasted past; by whoever runs it."""
 
@@ -113,10 +115,12 @@ class Ledger:
         if _is_within_page(position) or (self._page_start and self._page_start[0] == _page_of(position)):
             return
         self._page_start = None
-        if in_order:
-            with suppress(InvalidValueError, ValueTooLargeError):  # which the ack says
-                start = PageStart.model_construct(state=self._state.copy(), skipped=self.skipped)
-                self._page_start = (_page_of(position), start)
+        if not in_order:
+            return
+        try:  # noqa: SIM105  a `with` costs more, for every page
+            self._page_start = (_page_of(position), self._state.copy(), self.skipped)
+        except (InvalidValueError, ValueTooLargeError):
+            pass  # the next ack raises it
 
     def take(self, before: JsonValue, after: JsonValue) -> int | None:
         """The number of the next element of the source; None when an earlier attempt did it.
@@ -202,9 +206,10 @@ class Ledger:
         self.count = max(self.count - done, 0)
         start = self._page_start
         if start is not None and start[0] == _page_of(position):
-            new_skips = self.skipped - start[1].skipped
-            self.skipped, self._skips = start[1].skipped, self._skips[: max(len(self._skips) - new_skips, 0)]
-            self._state.go_back(start[1].state)
+            _, state, skipped = start
+            self._skips = self._skips[: max(len(self._skips) - (self.skipped - skipped), 0)]
+            self.skipped = skipped
+            self._state.go_back(state)
         self._inner, self._inner_left = {}, {}
 
     def finish(self) -> None:
@@ -313,9 +318,10 @@ class Ledger:
         position, start = self.frontier.position, self._page_start
         if start is None or not _is_within_page(position) or start[0] != _page_of(position):
             return None
-        if (start[1].state, start[1].skipped) == (self._state.saved, self.skipped):
+        _, state, skipped = start
+        if (state, skipped) == (self._state.saved, self.skipped) or values.stored_size(state) > MAX_STATE_OF_PAGE:
             return None
-        return start[1] if values.stored_size(start[1].state) <= MAX_STATE_OF_PAGE else None
+        return PageStart(state=state, skipped=skipped)
 
     def received(self) -> datetime | None:
         """When what the position needs was received, where it gets too old."""
