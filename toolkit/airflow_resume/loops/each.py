@@ -205,7 +205,7 @@ def _by_number(here: JsonValue, of: int, end: JsonValue, prints: Prints, start: 
 
 def _items_of(element: object) -> Sequence[Any]:
     items = element.items if isinstance(element, Page) else element
-    if items.__class__ is list:  # nearly always, and asked for every page
+    if type(items) is list:  # nearly always, and asked for every page
         return items[:]
     if isinstance(items, Sequence) and not isinstance(items, (str, bytes, bytearray)):
         # A fetch may hand out a list of its own, and the body take out of it what is done: rows would be passed over.
