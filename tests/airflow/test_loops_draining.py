@@ -74,7 +74,7 @@ def test_a_queue_that_is_drained_loses_no_row_in_five_kills(shared_stage: Stage,
 
 
 def test_nor_does_one_that_others_change_while_nobody_looks(shared_stage: Stage) -> None:
-    """At every kill rows are deleted before and behind the place, inserted behind it, and updated."""
+    """At every kill, rows before and after the place are deleted, rows after it are inserted, and rows are updated."""
     ids = range(0, ROWS * STEP, STEP)
     with queue_of(ids) as url:
         run = LoopRun.start(

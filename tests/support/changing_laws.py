@@ -120,7 +120,7 @@ class Laws:
             )
 
     def _check_no_question_left_out(self, diary: Sequence[Entry]) -> None:
-        """Each asks for what is behind the one before; an attempt may begin with any that were asked before."""
+        """Each request asks for what comes after the one before it; an attempt may begin with any earlier request."""
         asked_before: dict[Any, int] = {}
         behind: set[Any] = set()
         before: Any = None

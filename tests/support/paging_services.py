@@ -183,7 +183,7 @@ class Google(Rows):
 
 
 class Salesforce(Rows):
-    """SOQL over REST: batches behind a locator, which the server may forget."""
+    """SOQL over REST: a locator gives the next batch, and the server may forget it."""
 
     def __init__(self) -> None:
         super().__init__()

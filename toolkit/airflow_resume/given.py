@@ -34,7 +34,7 @@ class GivenStore:
         store: the user's.
 
     Raises (every method):
-        StoreUnavailableError: it raised an error that is none of ours, which is the cause.
+        StoreUnavailableError: the store raised an error of its own, which is the cause.
     """
 
     store: StateStore
