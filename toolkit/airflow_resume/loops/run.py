@@ -263,7 +263,10 @@ class LoopRun(Generic[T]):
 
     def is_over(self, error: BaseException) -> None:
         """The loop was left by an error, and has nothing more to give."""
-        self._over = self._over or f"{type(error).__name__}" if not isinstance(error, SupersededError) else error
+        if isinstance(error, SupersededError):
+            self._over = error
+        elif self._over is None:
+            self._over = type(error).__name__
 
     def leaves_with(self) -> None:
         """The `with` statement around it ends; an iterator that is asked after that could save nothing."""
@@ -347,11 +350,14 @@ class LoopRun(Generic[T]):
                 reel.raise_failure()
                 before = reel.here
         finally:
-            # The source is closed with the loop, not with whatever refers to it: on Python 3.10 a frame may.
-            self.settle()
-            if self._reel is not None:
-                self._reel.close()
-            self._reel = self._coast = None
+            self._close_reel()
+
+    def _close_reel(self) -> None:
+        """The source is closed with the loop, not with whatever refers to it: on Python 3.10 a frame may."""
+        self.settle()
+        if self._reel is not None:
+            self._reel.close()
+        self._reel = self._coast = None
 
     def _todo_of(self, reel: Reel[T]) -> Iterator[Todo[T]]:
         for element in reel.items:
@@ -383,10 +389,7 @@ class LoopRun(Generic[T]):
                         reel.raise_failure()
                         before = reel.here
             finally:
-                self.settle()
-                if self._reel is not None:
-                    self._reel.close()
-                self._reel = self._coast = None
+                self._close_reel()
             return
         async with closed_at_end(self.plan.source.aelements(before)) as elements:
             async for element, after in elements:
