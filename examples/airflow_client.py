@@ -1,4 +1,4 @@
-"""What the demo and the tests ask of an Airflow, through its public REST API."""
+"""A client for the public REST API of Airflow, with what the demo and the tests need."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class AirflowClient:
 
     Args:
         url: Where the API server is.
-        still_alive: Called while waiting; raises when waiting is in vain.
+        still_alive: Called while waiting; raises when waiting is useless.
     """
 
     def __init__(self, url: str, *, still_alive: Callable[[], None] = lambda: None) -> None:
@@ -71,7 +71,7 @@ class AirflowClient:
         body: object = None,
         accept: str = "application/json",
     ) -> str:
-        """Ask anything, and return the text of the answer; a token is fetched when one is needed.
+        """Send a request, and return the text of the answer; a token is fetched if one is needed.
 
         Raises:
             AirflowApiError: If the answer is an error.
@@ -96,10 +96,10 @@ class AirflowClient:
         return json.loads(self.call("GET", path, params=params))
 
     def wait_for(self, probe: Callable[[], T | None], *, what: str, timeout: float) -> T:
-        """Ask until the answer is not None.
+        """Call `probe` until its answer is not None.
 
         Raises:
-            TimeoutError: If it still is after `timeout` seconds.
+            TimeoutError: If it is still None after `timeout` seconds.
         """
         deadline = time.monotonic() + timeout
         while (found := probe()) is None:
@@ -114,7 +114,7 @@ class AirflowClient:
         return self._get_if_up("/api/v2/monitor/health")
 
     def is_ready_for_tasks(self) -> Json | None:
-        """Not None when the API server answers tasks; the first question takes it some seconds."""
+        """Not None when the API server answers tasks; the first request takes some seconds."""
         return self._get_if_up("/execution/health")
 
     def _get_if_up(self, path: str) -> Json | None:
@@ -154,17 +154,24 @@ class AirflowClient:
         body: dict[str, Json] = {"logical_date": None, "conf": dict(conf or {})}
         body["dag_run_id"] = run_id = run_id or f"run-{uuid4().hex[:12]}"
 
-        try:
-            self._insist("POST", f"/api/v2/dags/{dag_id}/dagRuns", body)
-        except AirflowApiError as error:
-            if error.status != _CONFLICT:  # as the run has a name, asking again cannot start two
-                raise
+        def started() -> bool | None:
+            try:
+                self._insist("POST", f"/api/v2/dags/{dag_id}/dagRuns", body)
+            except AirflowApiError as error:
+                # A Dag that was not parsed for a while, as on a busy machine, is stale until it is.
+                if error.status == _NOT_FOUND and self.dag(dag_id) is not None:
+                    return None
+                if error.status != _CONFLICT:  # as the run has a name, asking again cannot start two
+                    raise
+            return True
+
+        self.wait_for(started, what=f"a run of {dag_id}", timeout=60)
         return run_id
 
     def _insist(self, method: str, path: str, body: object) -> str:
-        """Ask for a change again while Airflow answers that SQLite was locked, which has changed nothing.
+        """Repeat a change while Airflow answers that SQLite was locked and nothing was changed.
 
-        One change at a time: two at once deadlock in the API server, until SQLite loses patience.
+        Only one change at a time: two at once deadlock in the API server until SQLite's timeout.
         """
 
         def answer() -> str | None:
@@ -179,7 +186,7 @@ class AirflowClient:
         return self.wait_for(answer, what=f"{method} {path}", timeout=30)
 
     def change(self, method: str, path: str, body: object) -> Json:
-        """Ask for any change, and return the decoded answer; None if it is empty."""
+        """Request a change, and return the decoded answer; None if it is empty."""
         answer = self._insist(method, path, body)
         return json.loads(answer) if answer else None
 
@@ -211,7 +218,7 @@ class AirflowClient:
         self._insist("DELETE", _run(dag_id, run_id), None)
 
     def clear_state_store(self, dag_id: str, run_id: str, task_id: str) -> None:
-        """Delete all that a task has in its state store, as a person does in the UI."""
+        """Delete everything in the state store of a task, as a person does in the UI."""
         self._insist("DELETE", f"{_task(dag_id, run_id, task_id)}/state-store", None)
 
     def parse_again(self, dag_id: str) -> None:
@@ -219,7 +226,7 @@ class AirflowClient:
         self._insist("PUT", f"/api/v2/parseDagFile/{self._get(f'/api/v2/dags/{dag_id}')['file_token']}", None)
 
     def retries(self, dag_id: str, task_id: str) -> int:
-        """Of a task, as Airflow has parsed it."""
+        """The details of a task, as Airflow has parsed it."""
         return int(self._get(f"/api/v2/dags/{dag_id}/tasks/{task_id}")["retries"])
 
     def asset_events(self, name: str) -> list[dict[str, Json]]:

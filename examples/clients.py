@@ -1,4 +1,4 @@
-"""What the example Dags talk to: a flights API with a warehouse, and a job service, both on loopback."""
+"""Clients of the services that the example Dags use: a flights API with a warehouse, and a job service."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Service:
 
     Args:
         variable: an environment variable with its URL, which is read when it is called.
-        label: whose requests these are.
+        label: the label of these requests.
         url: instead of the variable.
     """
 
@@ -61,11 +61,11 @@ class Flights(Service):
                 return
 
     def load(self, rows: list[dict[str, Any]], *, batch: str | None = None) -> None:
-        """Append rows to the table; with a batch, in place of what that batch has loaded before."""
+        """Append rows to the table; with a batch, they replace what that batch has loaded before."""
         self.call("POST", f"/warehouse/{self._label}", json={"rows": rows, "batch": batch})
 
     def now(self) -> str:
-        """The time by the clock of the source."""
+        """The time on the clock of the source."""
         return self.call("GET", "/clock")["now"]  # type: ignore[no-any-return]
 
 
@@ -73,7 +73,7 @@ class Jobs(Service):
     """The job service."""
 
     def submit(self, token: str | None = None, *, seconds: float | None = None, once: bool = False) -> int:
-        """Start a job, and return its id; with `once`, that of the job which has the token already, if there is one."""
+        """Start a job, and return its id; with `once`, return the job that has the token already, if there is one."""
         body = {"token": token, "seconds": seconds or float(os.environ.get("JOB_SECONDS", "8")), "once": once}
         return self.call("POST", "/jobs", json=body)["id"]  # type: ignore[no-any-return]
 

@@ -55,7 +55,7 @@ def main() -> int:
 
 
 def missing_feature() -> str | None:
-    """What this machine lacks, if anything."""
+    """What is missing on this machine, if anything."""
     if not hasattr(os, "fork"):
         return "Airflow needs a system with fork: Linux, macOS, or WSL on Windows."
     try:
@@ -68,12 +68,12 @@ def missing_feature() -> str | None:
 
 
 def interrupt(_signal: int, _frame: FrameType | None) -> NoReturn:
-    """End like Ctrl-C does."""
+    """End the demo as Ctrl-C does."""
     raise KeyboardInterrupt
 
 
 def run(home: Path) -> int:
-    """Everything between the home's making and its removal."""
+    """Run the demo in a home folder that exists meanwhile."""
     from rich.console import Console
 
     from stage import Stage
@@ -112,14 +112,14 @@ def run(home: Path) -> int:
 
 
 def play(stage: Any, prefix: str, say: Callable[[str], None]) -> dict[str, Any]:
-    """The three scenarios side by side."""
+    """Run the three scenarios at the same time."""
     import scenarios
 
     return together({name: partial(getattr(scenarios, name), stage, prefix, say) for name in TITLES})
 
 
 def together(calls: Mapping[str, Callable[[], T]]) -> dict[str, T]:
-    """Make the calls side by side. The threads are daemons, so that Ctrl-C does not wait for them.
+    """Make the calls at the same time. The threads are daemons, so that Ctrl-C does not wait for them.
 
     Raises:
         RuntimeError: one of them raised.
@@ -144,7 +144,7 @@ def together(calls: Mapping[str, Callable[[], T]]) -> dict[str, T]:
 
 
 def numbers(outcomes: Mapping[str, Any]) -> dict[str, Any]:
-    """The bare numbers of each scenario."""
+    """The numbers of each scenario."""
     return {name: outcome.numbers for name, outcome in outcomes.items()}
 
 
@@ -165,7 +165,7 @@ def show(console: Any, resuming: Mapping[str, Any], documented: Mapping[str, Any
 
 
 def shown(number: object) -> str:
-    """A number as people read it."""
+    """A number as text for people."""
     return {True: "yes", False: "no"}[number] if isinstance(number, bool) else f"{number:,}"
 
 

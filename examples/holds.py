@@ -19,7 +19,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 _GLANCE = 0.02
-"""Seconds between two looks at a client that is being held."""
+"""Seconds between two checks of a client that is being held."""
 
 
 @dataclass(kw_only=True, eq=False)
@@ -27,10 +27,10 @@ class Hold:
     """One armed hold.
 
     Attributes:
-        label: Whose requests count.
-        path_prefix: Which paths count.
-        method: Which HTTP method counts; all of them when None.
-        remaining: How many matching requests are still to come, the held one included.
+        label: The label whose requests count.
+        path_prefix: The paths that count.
+        method: The HTTP method that counts; all of them when None.
+        remaining: How many matching requests are still to come, including the one that is held.
         reached: Set once the held request has been carried out.
         released: Set to let the reply go.
     """
@@ -74,7 +74,7 @@ class Holds:
         return hold_id
 
     def take_turn(self, *, method: str, label: str, path: str) -> Hold | None:
-        """Count a request that has arrived; return the hold whose turn it is, if any."""
+        """Count a request that has arrived; return the hold that it reaches, if any."""
         with self._lock:
             counted = [hold for hold in self._armed if hold.matches(method=method, label=label, path=path)]
             for hold in counted:
@@ -113,7 +113,7 @@ class Holds:
         """Withhold the reply to a request that has been carried out.
 
         Returns:
-            True when the reply should be sent after all, False when nobody is left to read it.
+            True if the reply should be sent after all, False if nobody is left to read it.
         """
         hold.reached.set()
         deadline = self._clock() + self._limit

@@ -1,4 +1,4 @@
-"""The job itself: the mean arrival delay of each carrier, taking about as long as it is told to.
+"""The job itself: computes the mean arrival delay of each carrier, and takes about as long as it is told to.
 
     python job.py --flights flights.csv.zip --seconds 5 --result result.json --parent PID
 
@@ -26,11 +26,11 @@ T = TypeVar("T")
 HURRY = ".hurry"
 _CHUNK = 2000
 _NAP = 0.05
-"""Seconds asleep at most before the job looks for its parent again."""
+"""The most seconds that the job sleeps before it checks for its parent again."""
 
 
 class Pace:
-    """Makes work last about as long as it should."""
+    """Slows work down to the time that it should take."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class Pace:
         self._start = clock()
 
     def reach(self, part: float) -> None:
-        """Return no earlier than the given part of the time has passed, unless in a hurry; check at least once."""
+        """Wait until the given part of the time has passed, unless in a hurry; check for the parent at least once."""
         due = self._start + self._seconds * part
         self._check()
         while (left := due - self._clock()) > 0 and not self._hurry():
@@ -69,8 +69,8 @@ def mean_delays(lines: Iterable[str], *, size: int, pace: Pace) -> dict[str, flo
 
     Args:
         lines: CSV lines, the header first.
-        size: Their length altogether, to tell how far the work is.
-        pace: Called with the part that is done.
+        size: Their total length, to know the progress.
+        pace: Called with the finished part.
     """
     delays: defaultdict[str, list[int]] = defaultdict(list)
     read = 0
@@ -87,10 +87,10 @@ def mean_delays(lines: Iterable[str], *, size: int, pace: Pace) -> dict[str, flo
 
 
 def require_parent(parent: int) -> None:
-    """End this process when it has been handed to another parent: nobody will ask for the result.
+    """End this process if it has another parent now, because then nobody will ask for the result.
 
     Raises:
-        SystemExit: If so.
+        SystemExit: If it has.
     """
     if os.getppid() != parent:
         raise SystemExit("the job service is gone")

@@ -1,4 +1,4 @@
-"""A job service on loopback that runs each job as a process of its own.
+"""A job service on loopback that runs each job in a separate process.
 
     python job_service.py --port 0 --folder jobs --port-file port
 
@@ -55,7 +55,7 @@ class Job:
 
     @property
     def alive(self) -> bool:
-        """Whether the process runs; one that has ended is reaped by asking."""
+        """Whether the process runs; one that has ended is reaped here."""
         return self.process.poll() is None
 
     @property
@@ -68,7 +68,7 @@ class Job:
         return "CANCELLED" if self.cancelled else "FAILED"
 
     def end(self) -> None:
-        """End the process group, and wait until the process is gone. Nothing happens when it is already."""
+        """End the process group, and wait until the process has ended. It may have ended already."""
         if not self.alive:
             return
         self.cancelled = True
@@ -80,7 +80,7 @@ class Job:
             self.process.wait()
 
     def describe(self) -> dict[str, object]:
-        """What a client may know."""
+        """The description of the job for clients."""
         return {
             "id": self.number,
             "status": self.status,
@@ -92,7 +92,7 @@ class Job:
 
 
 class JobService(JsonService):
-    """Run jobs and tell about them."""
+    """Runs jobs and answers questions about them."""
 
     def __init__(self, *, folder: Path, flights: Path | None = None, port: int = 0) -> None:
         super().__init__(port=port)

@@ -1,4 +1,4 @@
-"""What a client asks of a JSON service, decoded and checked, and the errors it can be told."""
+"""A request of a client to a JSON service, decoded and checked, and the errors with which it can be answered."""
 
 from __future__ import annotations
 
@@ -12,25 +12,30 @@ T = TypeVar("T")
 
 
 class JsonText(str):
-    """An answer that is JSON text already, so that big answers are not built twice."""
+    """An answer that is JSON text already, so that large answers are not built twice."""
 
     __slots__ = ()
 
 
 class RequestError(Exception):
-    """The request cannot be answered; the client is told why."""
+    """The request cannot be answered; the client gets the reason."""
 
-    status = HTTPStatus.BAD_REQUEST
+    status: int = HTTPStatus.BAD_REQUEST
+
+    @property
+    def answer(self) -> object:
+        """The body of the answer."""
+        return {"error": str(self)}
 
 
 class NotFoundError(RequestError):
-    """There is no such thing here."""
+    """What the client asked for does not exist."""
 
     status = HTTPStatus.NOT_FOUND
 
 
 class ConflictError(RequestError):
-    """The thing exists but is not in a state to answer."""
+    """What the client asked for exists, but is not ready to answer."""
 
     status = HTTPStatus.CONFLICT
 
@@ -52,11 +57,11 @@ class Request:
 
     @property
     def label(self) -> str:
-        """Who asks: the header X-Run-Label, else the body's "label", else ""."""
+        """The label of the client: the header X-Run-Label, else the body's "label", else ""."""
         return str(self.header_label or self.body.get("label") or "")
 
     def field(self, name: str, kind: type[T] | tuple[type[T], ...]) -> T:
-        """A field of the body that must be there."""
+        """A required field of the body."""
         value = self.body.get(name)
         if not isinstance(value, kind):
             raise RequestError(f"the body needs {name!r}, as {kind}")
@@ -68,10 +73,10 @@ class Request:
 
 
 def decoded(raw: bytes) -> dict[str, object]:
-    """The JSON object in a body; no body is an empty one.
+    """The JSON object in a body; an empty one if there is no body.
 
     Raises:
-        RequestError: If it is anything else.
+        RequestError: If the body is anything else.
     """
     try:
         body = json.loads(raw or b"{}")

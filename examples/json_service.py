@@ -1,4 +1,4 @@
-"""A loopback JSON service: the HTTP part that the example services have in common.
+"""A JSON service on loopback: the HTTP part that the example services share.
 
 A service says what it answers (`respond`, one `match` over the route) and this module does the rest: the
 sockets, JSON, errors, holds (see `holds`), and the two ways to run, in a thread for tests
@@ -51,7 +51,7 @@ class JsonService(ABC):
         """
 
     def close(self) -> None:  # noqa: B027 - most services hold nothing
-        """Give back what the service holds besides its port. Called once, after the last request."""
+        """Release the resources of the service. Called once, after the last request."""
 
     @property
     def port(self) -> int:
@@ -60,7 +60,7 @@ class JsonService(ABC):
 
     @property
     def url(self) -> str:
-        """Where it is."""
+        """The URL of the service."""
         return f"http://127.0.0.1:{self.port}"
 
     def __enter__(self) -> Self:
@@ -166,13 +166,14 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _handle(self) -> None:
         path, query = self._target()
-        status, answer, hold = HTTPStatus.OK, "", None
+        status: int = HTTPStatus.OK
+        answer, hold = "", None
         try:
             request = self._request(path, query)
             hold = self._service.holds.take_turn(method=request.method, label=request.label, path=request.path)
             answer = _as_json(self._service.respond_to_any(request))
         except RequestError as error:
-            status, answer = error.status, _as_json({"error": str(error)})
+            status, answer = error.status, _as_json(error.answer)
         except Exception as error:  # noqa: BLE001 - a client must see that the service failed, whatever failed
             traceback.print_exc()
             status, answer = HTTPStatus.INTERNAL_SERVER_ERROR, _as_json({"error": repr(error)})
@@ -181,7 +182,7 @@ class _Handler(BaseHTTPRequestHandler):
             return
         self._reply(status, answer)
 
-    do_GET = do_POST = do_DELETE = _handle  # noqa: N815 - the names are the base class's
+    do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = _handle  # noqa: N815 - the names are the base class's
 
     def _target(self) -> tuple[str, dict[str, str]]:
         url = urlsplit(self.path)
@@ -197,7 +198,7 @@ class _Handler(BaseHTTPRequestHandler):
             header_label=self.headers.get("X-Run-Label"),
         )
 
-    def _reply(self, status: HTTPStatus, answer: str) -> None:
+    def _reply(self, status: int, answer: str) -> None:
         content = answer.encode()
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
@@ -206,7 +207,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(content)
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name is the base class's
-        """Keep quiet: the services count what they are asked instead."""
+        """Print nothing: the services count their requests instead."""
 
 
 def _as_json(answer: object) -> str:

@@ -1,4 +1,4 @@
-"""A real Airflow on this machine, for as long as a `with` block lasts.
+"""A real Airflow on this machine, which runs during a `with` block.
 
     python local_airflow.py --dags FOLDER       # by hand: prints the link to the UI, ends with Ctrl-C
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 _AIRFLOW = [sys.executable, "-m", "airflow"]
 _LOCAL_SETTINGS = Path(__file__).with_name("sqlite_patience.py")
-_START_TIMEOUT = 120
+_START_TIMEOUT = 300
 _ATTEMPTS = 3
 
 
@@ -39,11 +39,11 @@ class LocalAirflow(AirflowClient):
     """Run Airflow, and be its client.
 
     Args:
-        home: An empty folder, or that of an earlier Airflow, to go on with its database.
+        home: An empty folder, or the folder of an earlier Airflow, to continue with its database.
         dags: The folder of the Dag files. They may import modules that lie next to them, or in the examples.
-        env: More environment, winning over the settings below.
+        env: More environment variables, which override the settings below.
         heartbeat_timeout: Seconds until a task whose supervisor is gone is retried (Airflow's default: 300).
-        triggerer: Whether to run one, for deferrable operators.
+        triggerer: Whether to run a triggerer, for deferrable operators.
         port: The port of the UI and the API; a free one by default.
     """
 
@@ -61,9 +61,9 @@ class LocalAirflow(AirflowClient):
         self._dags = dags.resolve()
         self._env = dict(env or {})
         self._heartbeat_timeout = heartbeat_timeout
-        self._components = [["scheduler", "--skip-serve-logs"], ["dag-processor"]]
+        self._components = {"scheduler": ["scheduler", "--skip-serve-logs"], "dag-processor": ["dag-processor"]}
         if triggerer:
-            self._components.append(["triggerer", "--skip-serve-logs"])
+            self._components["triggerer"] = ["triggerer", "--skip-serve-logs"]
         self._port = port
         self._family: ProcessFamily | None = None
         super().__init__("http://127.0.0.1", still_alive=self._check)
@@ -87,7 +87,7 @@ class LocalAirflow(AirflowClient):
         """Start everything and wait until it is healthy.
 
         Args:
-            progress: Told about each step.
+            progress: Called with a text for each step.
 
         Raises:
             PortInUseError: If the port that was asked for, or each port that was tried, is taken.
@@ -121,22 +121,25 @@ class LocalAirflow(AirflowClient):
         environment = airflow_environment(self._home, self._dags, port, self._heartbeat_timeout)
         family = ProcessFamily({**environment, **self._env}, logs=self._home / "logs-of-processes")
         self._family = family
+        self._prepare(family)
         # The API server needs no database until it is asked something, and importing takes it as long.
         progress("starting the api-server, preparing the database")
         self._launch(family, "api-server")
         family.run("db-migrate", [*_AIRFLOW, "db", "migrate"])
-        for component, *_ in self._components:
+        for component in self._components:
             progress(f"starting the {component}")
             self._launch(family, component)
         self._wait_for_api()
         progress("the API server is ready for tasks")
-        for component, *_ in self._components:
+        for component in self._components:
             self._wait_until_healthy(component)
             progress(f"the {component} is healthy")
 
+    def _prepare(self, family: ProcessFamily) -> None:
+        """Start what Airflow itself needs. By default it needs nothing."""
+
     def _launch(self, family: ProcessFamily, component: str) -> None:
-        command = next((each for each in self._components if each[0] == component), [component])
-        family.start(component, [*_AIRFLOW, *command])
+        family.start(component, [*_AIRFLOW, *self._components.get(component, [component])])
 
     def _wait_for_api(self) -> None:
         self.wait_for(self.health, what="the start of the API server", timeout=_START_TIMEOUT)
@@ -151,13 +154,13 @@ class LocalAirflow(AirflowClient):
         self.wait_for(healthy, what=f"the health of the {component}", timeout=_START_TIMEOUT)
 
     def restart(self, component: str) -> None:
-        """SIGKILL a component with whatever it started, and start it anew."""
+        """SIGKILL a component with everything that it started, and start it again."""
         with self.without(component):
             pass
 
     @contextmanager
     def without(self, component: str) -> Iterator[None]:
-        """SIGKILL a component with whatever it started, and start it anew at the end of the block."""
+        """SIGKILL a component with everything that it started, and start it again at the end of the block."""
         if self._family is None:
             raise RuntimeError("this Airflow was not started")
         self._family.kill(component)
@@ -168,13 +171,49 @@ class LocalAirflow(AirflowClient):
 
     @contextmanager
     def redeployed(self, component: str) -> Iterator[None]:
-        """SIGTERM a component with whatever it started; when it has ended after the block, start it anew."""
+        """SIGTERM a component with everything that it started; when it has ended after the block, start it again."""
         if self._family is None:
             raise RuntimeError("this Airflow was not started")
         started = self._family.terminate(component)
         yield
         started.wait()
         self._launch(self._family, component)
+
+    @contextmanager
+    def signalled(self, component: str, number: signal.Signals, *, patience: float | None = None) -> Iterator[None]:
+        """Send a signal to the process of a component alone, and start it again at the end of the block.
+
+        Args:
+            component: its name.
+            number: the signal.
+            patience: seconds that everything it started has to end after the block; what has not ended then gets
+                SIGKILL. By default only the process itself is waited for.
+        """
+        if self._family is None:
+            raise RuntimeError("this Airflow was not started")
+        started = self._family.release(component)
+        everything = with_descendants(psutil.Process(started.pid))
+        started.send_signal(number)
+        yield
+        if patience is not None:
+            _gone, alive = psutil.wait_procs(everything, timeout=patience)
+            kill(alive)
+        started.wait()
+        self._launch(self._family, component)
+
+    @contextmanager
+    def suspended(self, component: str) -> Iterator[None]:
+        """Have a component with everything that it started stand still during the block."""
+        if self._family is None:
+            raise RuntimeError("this Airflow was not started")
+        everything = with_descendants(psutil.Process(self._family.pid_of(component)))
+        for process in everything:
+            process.suspend()
+        try:
+            yield
+        finally:
+            for process in everything:
+                process.resume()
 
     def command(self, *arguments: str) -> None:
         """Run an `airflow` command and wait for its success.
@@ -221,7 +260,7 @@ class LocalAirflow(AirflowClient):
         raise LookupError(f"process {found['pid']} of {dag_id}.{task_id} is not ours")
 
     def kill_task(self, dag_id: str, run_id: str, task_id: str, map_index: int = -1) -> int:
-        """SIGKILL a running task, and whatever it started; return the pid that it had.
+        """SIGKILL a running task with everything that it started; return its pid.
 
         Raises:
             LookupError: As `task_process`.

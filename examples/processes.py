@@ -1,6 +1,6 @@
 """Processes that are started together and stopped together, with everything that they started.
 
-Airflow's processes fork others, into sessions of their own, and rename themselves; a task whose supervisor
+Airflow's processes fork others, into separate sessions, and rename themselves; a task whose supervisor
 was killed is nobody's child any more. What all of them keep is the environment, so each family has a mark in
 it, and whoever carries the mark, or descends from one who does, is a member.
 
@@ -28,7 +28,7 @@ import psutil
 _MARK = "PROCESS_FAMILY"
 _GLANCE = 0.02
 _EXEC_PATIENCE = 2.0
-"""Seconds at most that an exec is waited for; it takes as many milliseconds."""
+"""The most seconds to wait for an exec, which takes a few milliseconds."""
 
 
 class ProcessEndedError(RuntimeError):
@@ -49,11 +49,11 @@ class SurvivorsError(RuntimeError):
 
 
 class ProcessFamily:
-    """Processes with an environment in common, each in a session of its own, so that Ctrl-C misses them.
+    """Processes that share an environment, each in a separate session, so that Ctrl-C does not reach them.
 
     Args:
-        environment: All of their environment.
-        logs: The folder for what they print, a file for each.
+        environment: The whole environment of the processes.
+        logs: The folder for their output, a file for each.
 
     Several threads may use one family.
     """
@@ -67,7 +67,7 @@ class ProcessFamily:
         self._guard: subprocess.Popen[bytes] | None = None
 
     def start(self, name: str, command: Sequence[str], *, environment: Mapping[str, str] | None = None) -> None:
-        """Start a process that should run until `stop`; `environment` wins over that of all."""
+        """Start a process that should run until `stop`; `environment` overrides the shared one."""
         self._be_guarded()
         self._started[name] = self._spawn(name, command, environment or {})
 
@@ -105,28 +105,36 @@ class ProcessFamily:
             atexit.register(self.stop)
 
     def kill(self, name: str) -> None:
-        """SIGKILL one that was started, and whatever it started; `check` does not miss it."""
+        """SIGKILL a process of the family with everything that it started; `check` does not expect it any more."""
         started = self._started.pop(name)
         kill(reversed(_family_of(started)))
         started.wait()
 
     def terminate(self, name: str) -> subprocess.Popen[bytes]:
-        """SIGTERM one that was started, and whatever it started, as a service manager does; `check` does not miss it.
+        """SIGTERM a process with everything that it started, as a service manager does; `check` does not expect it.
 
         Returns:
-            The one that was started, to wait for.
+            The process, to wait for.
         """
-        started = self._started.pop(name)
+        started = self.release(name)
         for process in _family_of(started):
             with suppress(psutil.NoSuchProcess):
                 process.terminate()
         return started
 
+    def pid_of(self, name: str) -> int:
+        """The pid of a process that was started."""
+        return self._started[name].pid
+
+    def release(self, name: str) -> subprocess.Popen[bytes]:
+        """A process that may end from now on: `check` does not expect it any more."""
+        return self._started.pop(name)
+
     def check(self) -> None:
-        """Make sure that all started processes run.
+        """Check that all started processes run.
 
         Raises:
-            ProcessEndedError: If one does not.
+            ProcessEndedError: If one has ended.
         """
         for name, process in list(self._started.items()):
             code = process.poll()
@@ -134,11 +142,11 @@ class ProcessFamily:
                 raise self._ended(name, code)
 
     def members(self) -> set[psutil.Process]:
-        """Everyone in the family who is alive."""
+        """All members of the family that are alive."""
         return _members(self._mark) | {member for process in self._running() for member in _family_of(process)}
 
     def stop(self, *, patience: float = 2.0) -> None:
-        """End every member, and reap. It may be called again, also after it was interrupted.
+        """End and reap every member. It may be called again, also after it was interrupted.
 
         Args:
             patience: Seconds between asking and killing.
@@ -175,14 +183,14 @@ class ProcessFamily:
 
 
 def kill(processes: Iterable[psutil.Process]) -> None:
-    """SIGKILL processes; one that is gone already is fine."""
+    """SIGKILL processes; some may have ended already."""
     for process in processes:
         with suppress(psutil.NoSuchProcess):
             process.kill()
 
 
 def with_descendants(process: psutil.Process) -> list[psutil.Process]:
-    """A process, its living children, and theirs."""
+    """A process and its living descendants."""
     with suppress(psutil.NoSuchProcess):
         return [process, *process.children(recursive=True)]
     return [process]

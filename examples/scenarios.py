@@ -1,4 +1,4 @@
-"""Run the example Dags, kill their tasks with SIGKILL in the middle, and count what came of it."""
+"""Run the example Dags, kill their tasks with SIGKILL in the middle, and count the results."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ ALL_FLIGHTS, CARRIERS = 336_776, 16
 HELD_PAGE, HELD_CHUNK = 30, 8
 """The load of a page, or of a chunk of the second window, at which the task is killed: done, but not answered."""
 CLOCK = ("2013-05-01T12:30:00+00:00", "2013-09-01T12:30:00+00:00", "2014-01-02T00:00:00+00:00")
-"""The time by the source's clock at each of the three runs. Half past twelve: half the flights of that hour are in."""
+"""The time on the source's clock at each of the three runs. At half past twelve half the flights of the hour are in."""
 RUN_SECONDS = 120
 
 
 @dataclass(kw_only=True)
-class Outcome:
-    """What came of a scenario: numbers to show, and promises that were broken."""
+class ScenarioResult:
+    """The result of a scenario: numbers to show, and promises that were broken."""
 
     numbers: dict[str, Any] = field(default_factory=dict)
     broken: list[str] = field(default_factory=list)
 
     def promise(self, what: str, *, kept: bool) -> None:
-        """Remember a promise that was not kept."""
+        """Record a promise that was not kept."""
         if not kept:
             self.broken.append(what)
 
 
-def one_job(stage: Stage, prefix: str, say: Say) -> Outcome:
+def one_job(stage: Stage, prefix: str, say: Say) -> ScenarioResult:
     """Kill the task while its submit is being answered, and again while it waits for the job."""
     dag_id, airflow = f"{prefix}one_job", stage.airflow
     hold = stage.hold(stage.jobs, label=dag_id, path_prefix="/jobs")
@@ -46,7 +46,7 @@ def one_job(stage: Stage, prefix: str, say: Say) -> Outcome:
     say(f"{dag_id}: {state}")
     jobs = stage.jobs.call("GET", "/stats", label=dag_id)
     result = _xcom(stage, dag_id, run_id)
-    outcome = Outcome(
+    outcome = ScenarioResult(
         numbers={
             "attempts": _attempts(stage, dag_id, run_id),
             "jobs_submitted": jobs["submitted"],
@@ -62,8 +62,8 @@ def one_job(stage: Stage, prefix: str, say: Say) -> Outcome:
     return outcome
 
 
-def every_page(stage: Stage, prefix: str, say: Say) -> Outcome:
-    """Kill the task when a page is loaded and the task does not know yet."""
+def every_page(stage: Stage, prefix: str, say: Say) -> ScenarioResult:
+    """Kill the task when a page is loaded and the task has not been told yet."""
     dag_id, airflow = f"{prefix}every_page", stage.airflow
     hold = stage.hold(stage.flights, label=dag_id, path_prefix="/warehouse/", nth=HELD_PAGE)
     run_id = airflow.trigger(dag_id)
@@ -75,7 +75,7 @@ def every_page(stage: Stage, prefix: str, say: Say) -> Outcome:
     audit = stage.flights.call("GET", f"/warehouse/{dag_id}/audit")
     say(f"{dag_id}: {state}")
     pages = -(-ALL_FLIGHTS // ROWS_A_PAGE)
-    outcome = Outcome(
+    outcome = ScenarioResult(
         numbers={
             "attempts": _attempts(stage, dag_id, run_id),
             "pages_requested": asked["page_requests"],
@@ -92,7 +92,7 @@ def every_page(stage: Stage, prefix: str, say: Say) -> Outcome:
     return outcome
 
 
-def what_is_new(stage: Stage, prefix: str, say: Say) -> Outcome:
+def what_is_new(stage: Stage, prefix: str, say: Say) -> ScenarioResult:
     """Three runs, while flights keep arriving; kill the task in the middle of the second window."""
     dag_id, airflow = f"{prefix}what_is_new", stage.airflow
     states, attempts = [], 0
@@ -109,14 +109,14 @@ def what_is_new(stage: Stage, prefix: str, say: Say) -> Outcome:
         states.append(airflow.wait_for_run(dag_id, run_id, timeout=RUN_SECONDS))
         attempts += _attempts(stage, dag_id, run_id)
         say(f"{dag_id}: run {number} {states[-1]}")
-    outcome = Outcome(numbers={"attempts": attempts, **stage.arrivals.call("GET", f"/warehouse/{dag_id}/audit")})
+    outcome = ScenarioResult(numbers={"attempts": attempts, **stage.arrivals.call("GET", f"/warehouse/{dag_id}/audit")})
     outcome.promise("the runs succeed", kept=states == ["success"] * 3)
     outcome.promise("four attempts of three runs: one was killed", kept=attempts == 4)
     _promise_rows(outcome)
     return outcome
 
 
-def _promise_rows(outcome: Outcome) -> None:
+def _promise_rows(outcome: ScenarioResult) -> None:
     numbers = outcome.numbers
     outcome.promise("no row is lost", kept=numbers["rows_lost"] == 0)
     outcome.promise("no row is duplicated", kept=numbers["rows_duplicated"] == 0)

@@ -1,4 +1,4 @@
-"""How long a local Airflow waits for somebody else's write to SQLite. It becomes its `airflow_local_settings`.
+"""How long a local Airflow waits for another writer of SQLite. It becomes the `airflow_local_settings`.
 
 The API server logs a person's actions on its event loop, which deadlocks with a thread that has written and has yet to
 commit. Whoever waits then must lose patience, and had better be the loop: its client asks again. Were it the thread,
@@ -10,7 +10,8 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from sqlalchemy import Connection, Engine, event
+from sqlalchemy import event
+from sqlalchemy.engine import Connection, Engine
 
 __all__: list[str] = []  # nothing for Airflow's settings
 

@@ -1,4 +1,4 @@
-"""Everything the example Dags need, started and ended together: a real Airflow, two flights services, a job service.
+"""Starts and ends together what the example Dags need: a real Airflow, two flights services, and a job service.
 
 There are two flights services because the source of the increments has a clock that is set while it runs.
 """
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
 EXAMPLES = Path(__file__).parent
 GLANCE = 0.05
-"""Seconds between two looks at something that is about to happen."""
+"""Seconds between two checks for something that is about to happen."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Hold:
-    """A request of a task that is carried out, but whose reply is withheld: the moment to kill the task at."""
+    """A request of a task that is carried out, but whose reply is withheld: the moment to kill the task."""
 
     service: Service
     id: int
@@ -51,18 +51,19 @@ class Hold:
 
 
 class Stage:
-    """Start with `with`; everything has ended when the block is left.
+    """A context manager; everything has ended when the block is left.
 
     Args:
         home: an empty folder for all files.
         dags: the Dag files to run.
         port: of Airflow's UI; a free one by default.
-        flights: another file than that of all flights; with a small one, services start at once, and jobs cost little.
+        flights: a file to use instead of all flights; with a small one, services start at once, and jobs cost little.
         job_seconds: how long a job of the job service takes.
         heartbeat_timeout: seconds until a task whose supervisor is gone is retried.
         triggerer: whether to run one, for deferrable operators.
-        env: more environment for Airflow, such as its settings.
-        progress: told about each step.
+        env: more environment variables for Airflow, such as its settings.
+        airflow: the class of the Airflow, which may have another executor.
+        progress: called with a text for each step.
     """
 
     def __init__(
@@ -76,9 +77,11 @@ class Stage:
         heartbeat_timeout: int | None = None,
         triggerer: bool = False,
         env: Mapping[str, str] | None = None,
+        airflow: Callable[..., LocalAirflow] = LocalAirflow,
         progress: Callable[[str], None] = lambda _: None,
     ) -> None:
-        self._home = home
+        self.home = home
+        self._make_airflow = airflow
         self._progress = progress
         self._ports = {name: home / f"{name}.port" for name in ("flights", "arrivals", "jobs")}
         self._services = ProcessFamily(dict(os.environ), logs=home / "logs-of-services")
@@ -107,10 +110,12 @@ class Stage:
     def _start(self) -> None:
         self._progress("starting the flights services and the job service")
         for name in ("flights", "arrivals"):
-            self._serve(name, "flights_service.py", "--database", str(self._home / f"{name}.db"))
-        self._serve("jobs", "job_service.py", "--folder", str(self._home / "jobs"))
+            self._serve(name, "flights_service.py", "--database", str(self.home / f"{name}.db"))
+        self._serve("jobs", "job_service.py", "--folder", str(self.home / "jobs"))
         self.flights, self.arrivals, self.jobs = map(self._service, self._ports)
-        self.airflow = LocalAirflow(self._home / "airflow", self.dags, env=self._environment, **self._airflow_options)
+        self.airflow = self._make_airflow(
+            self.home / "airflow", self.dags, env=self._environment, **self._airflow_options
+        )
         self.airflow.start(self._progress)
 
     def _service(self, name: str) -> Service:

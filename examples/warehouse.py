@@ -1,4 +1,4 @@
-"""A warehouse in one SQLite file: what was loaded into it, how often, and by which batch.
+"""A warehouse in one SQLite file, which records what was loaded, how often, and by which batch.
 
 A load is one transaction. With a batch id it first deletes what that batch loaded before, so loading a batch
 again replaces it; without one it appends, and loading again duplicates. The difference between the two is
@@ -30,7 +30,7 @@ class Audit:
 
 
 class Warehouse:
-    """Named tables of rows, each known by its id in the source."""
+    """Named tables of rows, which have the ids of the source."""
 
     def __init__(self, database: Path) -> None:
         self._lock = threading.Lock()

@@ -9,14 +9,20 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-TESTS = Path(__file__).parent
-sys.path[:0] = [str(TESTS.parent / "examples"), str(TESTS / "support")]
+ROOT = Path(__file__).parents[1]
+sys.path[:0] = [str(ROOT / "examples"), str(ROOT)]
 
 # The examples are the same in every run, and none has to be found or tried in time: a busy machine fails no law.
 # `--hypothesis-profile=search` looks for new ones.
 settings.register_profile("search", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("repeat", settings.get_profile("search"), derandomize=True)
 settings.load_profile("repeat")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    from tests.support.kit.next_airflow import expect_differences
+
+    expect_differences(config, items)
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -11,15 +11,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from job_dag_files import copy_of_job_dags, few_flights
-from sql_backend_stage import airflow_with_backend
-from watermark_runs import Loads
 
 from stage import Stage
+from tests.support.airflow.job_dag_files import copy_of_job_dags, few_flights
+from tests.support.airflow.sql_backend_stage import airflow_with_backend
+from tests.support.airflow.stage_groups import SHARED, stage_of
+from tests.support.airflow.watermark_runs import Loads
 
-pytest.register_assert_rewrite("compared", "job_runs", "loop_runs", "task_runs")
+pytest.register_assert_rewrite(
+    "tests.support.jobs.comparison",
+    "tests.support.airflow.job_runs",
+    "tests.support.airflow.loop_runs",
+    "tests.support.airflow.task_runs",
+)
 
-LOOP_DAGS = Path(__file__).parents[1] / "support" / "loop_dags"
+LOOP_DAGS = Path(__file__).parents[1] / "support" / "airflow" / "dags" / "loops"
 HEARTBEAT_TIMEOUT = 15
 AT_ONCE = 5
 """Scenarios; each is waiting most of the time."""
@@ -56,13 +62,13 @@ def shared_stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
 @pytest.fixture(scope="session")
 def playing(request: pytest.FixtureRequest, shared_stage: Stage) -> Iterator[dict[str, Future[None]]]:
     """The tests that are marked `side_by_side`, begun all together."""
-    with _begun(request.session, shared_stage=shared_stage) as begun:
+    with begun_side_by_side(request.session, shared_stage=shared_stage) as begun:
         yield begun
 
 
 @pytest.fixture(scope="module")
 def loads(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Loads]:
-    """A real Airflow for the Dags in `watermark_dags`."""
+    """A real Airflow for the Dags in `dags/watermarks`."""
     with Loads(Path(tmp_path_factory.mktemp("loads")), progress=say) as running:
         yield running
 
@@ -70,7 +76,7 @@ def loads(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Loads]:
 @pytest.fixture(scope="module")
 def playing_loads(request: pytest.FixtureRequest, loads: Loads) -> Iterator[dict[str, Future[None]]]:
     """As `playing`."""
-    with _begun(request.session, loads=loads) as begun:
+    with begun_side_by_side(request.session, loads=loads) as begun:
         yield begun
 
 
@@ -84,12 +90,14 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
 @pytest.fixture(scope="module")
 def playing_kept(request: pytest.FixtureRequest, kept: Stage) -> Iterator[dict[str, Future[None]]]:
     """As `playing`."""
-    with _begun(request.session, at_once=8, kept=kept) as begun:
+    with begun_side_by_side(request.session, at_once=8, kept=kept) as begun:
         yield begun
 
 
 @contextmanager
-def _begun(session: pytest.Session, *, at_once: int = AT_ONCE, **stage: object) -> Iterator[dict[str, Future[None]]]:
+def begun_side_by_side(
+    session: pytest.Session, *, at_once: int = AT_ONCE, **stage: object
+) -> Iterator[dict[str, Future[None]]]:
     """All tests that are to be played on this one stage."""
     (name,) = stage
     items = [item for item in session.items if item.get_closest_marker("side_by_side") and name in _fixtures(item)]
@@ -127,3 +135,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if here in item.path.parents:
             item.add_marker(pytest.mark.airflow)
+            if SHARED in _fixtures(item) and stage_of(item.path) != SHARED:
+                raise pytest.UsageError(
+                    f"{item.path.name} uses {SHARED} and does not name it: see tests.support.airflow.stage_groups"
+                )
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object:
+    """With `-n 2`; another way to distribute the tests may still be asked for with `--dist`."""
+    from tests.support.airflow.by_stage import ByStage
+
+    return ByStage(config, log) if config.getvalue("dist") == "load" else None

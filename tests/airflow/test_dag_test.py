@@ -8,7 +8,7 @@ from pathlib import Path
 
 from airflow_settings import airflow_environment
 
-SCRIPT = Path(__file__).parents[1] / "support" / "dag_test.py"
+SCRIPT = Path(__file__).parents[1] / "support" / "airflow" / "run_dag_test.py"
 
 
 def test_the_three_surfaces_and_all_ways_to_loop_work_under_dag_test(tmp_path: Path) -> None:
@@ -35,4 +35,6 @@ def test_the_three_surfaces_and_all_ways_to_loop_work_under_dag_test(tmp_path: P
         "states": ["success", "success"],
         "deferred": [[0, 1, True], [1, 2, True]],
         "deferring": ["success", "success"],
+        "looks": [[1, 0], [1, 1], [1, 2], [1, 3]],
+        "rescheduling": "success",
     }

@@ -15,7 +15,7 @@ import pytest
 
 from airflow_settings import airflow_environment
 
-VERSION_DAG = Path(__file__).parents[1] / "support" / "version_dag.py"
+VERSION_DAG = Path(__file__).parents[1] / "support" / "airflow" / "version_dag.py"
 OTHER_SEEDS = ("1", "2", "3")
 
 

@@ -1,6 +1,6 @@
 """The fakes of the testing kit against a real Airflow: the same cases on both, and the outcomes must be the same.
 
-Whichever Airflow is installed: `make facts-next` runs this file on the pre-release of the next one.
+Whichever Airflow is installed: `make next` runs this file on the pre-release of the next one.
 """
 
 from __future__ import annotations
@@ -13,24 +13,24 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import store_facts as facts
 from airflow.sdk import Asset
 
-import airflow
 from airflow_resume.last_message import before_last_message
 from airflow_resume.testing import FakeAssetStores, TaskAttempt, World
 from airflow_resume.testing import task_context as task_context_of
-from airflow_resume.testing.world import AirflowVersion
+from airflow_resume.testing.fakes.task_instance import UNKNOWN, UNKNOWN_SINCE_3_4
 from local_airflow import LocalAirflow
+from tests.support.kit import store_facts as facts
+from tests.support.kit.next_airflow import FAKES
 
-VERSION: AirflowVersion = "3.3" if airflow.__version__.startswith("3.3.") else "3.4"
-SUPPORT = Path(__file__).parents[1] / "support"
+ROOT = Path(__file__).parents[2]
+DAGS = ROOT / "tests" / "support" / "airflow" / "dags" / "facts"
 DAG_ID = "store_facts"
 RUNS, ENDS = f"{DAG_ID}_runs", f"{DAG_ID}_ends"
 
 
 def new_world() -> World:
-    return World(airflow=VERSION)
+    return World(airflow=FAKES)
 
 
 def task_context(*, world: World | None = None, **options: Any) -> TaskAttempt:
@@ -54,8 +54,8 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Seen:
     folder.mkdir()
     env = {"FACTS": str(folder), "AIRFLOW__WORKERS__EXECUTION_API_RETRIES": "1"}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONPATH", os.pathsep.join(filter(None, [str(SUPPORT), os.environ.get("PYTHONPATH")])))
-        with LocalAirflow(home / "airflow", SUPPORT / "facts_dags", env=env) as running:
+        patch.setenv("PYTHONPATH", os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")])))
+        with LocalAirflow(home / "airflow", DAGS, env=env) as running:
             live_through(running, folder)
     return Seen(folder)
 
@@ -166,6 +166,18 @@ def test_another_run(real: Seen) -> None:
         assert facts.seen_of_xcoms(attempt.context, run_id) == real[f"xcoms_{run_id}"]
         attempt.succeed()
         attempt = attempt.next_run()
+
+
+def test_ti_and_dag_run_have_what_the_real_ones_have(real: Seen) -> None:
+    attempt = task_context(assets=[facts.RUNS], retries=0, dag_id=RUNS, task_id="run", run_id="run-1")
+    unknown = UNKNOWN if FAKES == "3.3" else UNKNOWN | UNKNOWN_SINCE_3_4
+    ours = facts.attributes_of(attempt.context)
+    for thing, theirs in real["attributes_run-1"].items():
+        missing = unknown if thing == "ti" else {}
+        assert {
+            name: kind for name, kind in theirs.items() if name not in missing and ours[thing].get(name) != kind
+        } == {}
+    assert set(unknown) <= set(real["attributes_run-1"]["ti"])
 
 
 @pytest.mark.parametrize(

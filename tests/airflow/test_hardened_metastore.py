@@ -6,7 +6,7 @@ from pathlib import Path
 
 from local_airflow import LocalAirflow
 
-DAGS = Path(__file__).parents[1] / "support" / "hardened_dags"
+DAGS = Path(__file__).parents[1] / "support" / "airflow" / "dags" / "hardened"
 BACKEND = "airflow_resume.backends.HardenedMetastoreBackend"
 
 

@@ -6,9 +6,9 @@ What is played on Airflow's own mixin as well is in test_jobs_compared.
 from __future__ import annotations
 
 import pytest
-from job_runs import Run
 
 from stage import Stage
+from tests.support.airflow.job_runs import Run
 
 WAITS_FOR_END = " wait for the end (slot 'job'"
 

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from compared import Comparison, as_markdown
-from job_runs import Run
-
 from stage import Stage
+from tests.support.airflow.job_runs import Run
+from tests.support.jobs.comparison import Comparison, as_markdown
 
 COMPARISON = Comparison(Path(__file__).parents[2] / "docs" / "jobs-compared.md")
 line = COMPARISON.line

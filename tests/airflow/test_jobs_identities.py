@@ -6,10 +6,10 @@ A run that is deleted and made again has the names of the old one, and none of i
 from __future__ import annotations
 
 import pytest
-from job_dag_files import edit_retries
-from job_runs import Run
 
 from stage import Stage
+from tests.support.airflow.job_dag_files import edit_retries
+from tests.support.airflow.job_runs import Run
 
 pytestmark = [pytest.mark.side_by_side, pytest.mark.usefixtures("playing")]
 

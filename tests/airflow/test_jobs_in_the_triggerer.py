@@ -14,12 +14,12 @@ from typing import Any
 
 import psutil
 import pytest
-from job_dag_files import copy_of_job_dags, few_flights
-from job_runs import Run
 
 from local_airflow import _AIRFLOW
 from processes import ProcessFamily, with_descendants
 from stage import Stage
+from tests.support.airflow.job_dag_files import copy_of_job_dags, few_flights
+from tests.support.airflow.job_runs import Run
 
 MARKED = ["failed", "success"]
 LEFT_ALONE = "is left alone"

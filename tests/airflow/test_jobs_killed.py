@@ -8,10 +8,10 @@ from __future__ import annotations
 import signal
 
 import pytest
-from job_dag_files import downgrade, upgrade
-from job_runs import Run
 
 from stage import Stage
+from tests.support.airflow.job_dag_files import downgrade, upgrade
+from tests.support.airflow.job_runs import Run
 
 pytestmark = [pytest.mark.side_by_side, pytest.mark.usefixtures("playing")]
 
@@ -65,7 +65,7 @@ def test_a_function_in_a_process_of_its_own_is_told_where_to_run_its_job(shared_
     run = Run.start(shared_stage, "ours_external_python")
     assert run.end() == "success"
     what, remedy = run.result()
-    assert what.startswith("This process was started by a task, as under @task.virtualenv or @task.external_python")
+    assert what.startswith("This process was started by a task, as with @task.virtualenv or @task.external_python")
     assert remedy.startswith("Call it from a plain @task, or pass `store=`")
 
 

@@ -6,15 +6,15 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from livy_service import ENDLESS, LivyService, app_id
-from livy_trial import ROWS_ON_AIRFLOW, connection
-from provider_page import documented
 
 from airflow_client import AirflowApiError
 from local_airflow import LocalAirflow
 from processes import is_alive, kill, with_descendants
+from tests.support.providers.livy_service import ENDLESS, LivyService, app_id
+from tests.support.providers.livy_trial import ROWS_ON_AIRFLOW, connection
+from tests.support.providers.page import documented
 
-DAGS = Path(__file__).parents[1] / "support" / "livy_dags"
+DAGS = Path(__file__).parents[1] / "support" / "airflow" / "dags" / "livy"
 KINDS = ("alone", "wrapped")
 
 

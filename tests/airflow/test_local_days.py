@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from watermark_runs import Loads
+
+from tests.support.airflow.watermark_runs import Loads
 
 
 @pytest.fixture(scope="module")

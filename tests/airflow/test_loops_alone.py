@@ -8,11 +8,11 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from flights_runs import cost_of_kills
-from loop_runs import LOOP_DAGS, LoopRun
 
 from scenarios import ALL_FLIGHTS
 from stage import Stage
+from tests.support.airflow.flights_runs import cost_of_kills
+from tests.support.airflow.loop_runs import LOOP_DAGS, LoopRun
 
 LIMIT, KILLS, SEED = 250, 5, 2013
 AT_MOST_THROWN_AWAY = 5

@@ -12,11 +12,11 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from loop_runs import LoopRun
-from sql_places import ask, schema_on_postgresql
 from sqlalchemy import make_url
 
 from stage import Stage
+from tests.support.airflow.loop_runs import LoopRun
+from tests.support.backends.databases import ask, schema_on_postgresql
 
 pytestmark = [pytest.mark.side_by_side, pytest.mark.usefixtures("playing")]
 

@@ -1,6 +1,6 @@
 """Our state backend on a real Airflow: the example Dags killed, values large and small, and a backend in trouble.
 
-Every run may have settings of its own, so one Airflow is enough: see `sql_backend_dags`.
+Every run may have settings of its own, so one Airflow is enough: see `support/airflow/dags/sql_backend`.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from job_runs import Run
-from loop_runs import LoopRun
-from sql_backend_stage import BACKEND, CLEAR_ON_SUCCESS, EVERYTHING, ON_DANGLING, URL
-from sql_places import ask, database_on_postgresql
 from sqlalchemy import make_url
-from task_runs import TaskRun
 
 import scenarios
 from airflow_client import AirflowApiError
 from airflow_resume.backends import SqlStoreBackend
 from stage import Stage
+from tests.support.airflow.job_runs import Run
+from tests.support.airflow.loop_runs import LoopRun
+from tests.support.airflow.sql_backend_stage import BACKEND, CLEAR_ON_SUCCESS, CONN_ID, EVERYTHING, ON_DANGLING, URL
+from tests.support.airflow.task_runs import TaskRun
+from tests.support.backends.databases import ask, database_on_postgresql
 
 pytestmark = [pytest.mark.side_by_side, pytest.mark.usefixtures("playing_kept")]
 
@@ -261,6 +261,38 @@ def delete_references(run: Run) -> None:
     )
 
 
+# --- where the database is, and who may know ----------------------------------------------------------------------
+
+
+def test_the_api_shows_the_url_to_nobody(kept: Stage) -> None:
+    shown = kept.airflow.call("GET", "/api/v2/config")
+    ours = [section["options"] for section in json.loads(shown)["sections"] if section["name"] == "airflow_resume"]
+    assert [option["value"] for option in ours[0] if option["key"] == "backend_url"] == ["< hidden >"]
+    assert "state.db" not in shown
+
+
+def test_a_task_gets_the_database_from_a_connection_that_only_the_server_knows(kept: Stage) -> None:
+    connection = {"connection_id": "kept_state", "conn_type": "sqlite", "host": str(beside(kept, "of_connection"))}
+    kept.airflow.change("POST", "/api/v2/connections", connection)
+    environment = {**EVERYTHING, URL: "", CONN_ID: "kept_state"}
+    run = LoopRun.start(kept, "kept_loop", environment=environment, holds=[["loop", 3]], count=6, durability="sync")
+    run.until_held()
+    run.process.kill()
+    assert run.end() == "success"
+    assert run.delivered().attempts == [[0, 1, 2, 3], [3, 4, 5]]
+    with closing(sqlite3.connect(beside(kept, "of_connection"))) as rows:
+        assert rows.execute("SELECT key FROM airflow_resume_state").fetchall() == [("resume.loop.loop",)]
+
+
+def test_a_task_without_its_connection_says_where_it_was_looked_for(kept: Stage) -> None:
+    environment = {**EVERYTHING, URL: "", CONN_ID: "none_such"}
+    run = LoopRun.start(kept, "kept_loop_once", environment=environment, count=3)
+    assert run.end() == "failed"
+    assert "BackendSettingError: There is no connection 'none_such'" in run.log(1)
+    assert "ExecutionAPISecretsBackend" in run.log(1)
+    assert run.elements() == []
+
+
 # --- a database that is away -----------------------------------------------------------------------------------------
 
 
@@ -333,8 +365,8 @@ def test_workers_that_cannot_follow_a_reference_say_so_and_the_next_one_goes_on(
     run.until_held()
     run.process.kill()
     assert run.end() == "success"
-    assert "ForeignStoreError: The value of 'resume.loop.loop' is in the database" in run.log(2)
-    assert "BackendNotConfiguredError: 'resume.loop.loop' was written through a state backend, and" in run.log(3)
+    assert "StateReferenceError: The value of 'resume.loop.loop' is in the database" in run.log(2)
+    assert "BackendSettingError: 'resume.loop.loop' was written through a state backend, and" in run.log(3)
     assert run.delivered().attempts == [[0, 1, 2, 3], [3, 4, 5]]
 
 
@@ -342,9 +374,12 @@ def test_workers_that_cannot_follow_a_reference_say_so_and_the_next_one_goes_on(
     ("url", "said"),
     [
         (in_a_missing_folder, "StoreRefusedError: sqlite+pysqlite:///"),
-        (newer, "NewerSchemaError: The database has version 99 of the tables"),
-        (lambda _: "postgresql+pg8000://host/database", "MissingDriverError: The driver 'postgresql+pg8000' is not"),
-        (lambda _: "", "BackendNotConfiguredError: The state backend has no URL.\nSet [airflow_resume] backend_url"),
+        (newer, "has version 99 of the tables, and this airflow-resume knows"),
+        (
+            lambda _: "postgresql+pg8000://host/database",
+            "BackendSettingError: The URL of the state backend names pg8000",
+        ),
+        (lambda _: "", "BackendSettingError: The state backend has no URL.\nSet [airflow_resume] backend_url"),
     ],
 )
 def test_a_worker_that_is_set_up_wrongly_says_so_before_anything_is_done(

@@ -9,7 +9,8 @@ from itertools import pairwise
 
 import psutil
 import pytest
-from watermark_runs import MARK, Loads, hours, in_short
+
+from tests.support.airflow.watermark_runs import MARK, Loads, hours, in_short
 
 pytestmark = [pytest.mark.side_by_side, pytest.mark.usefixtures("playing_loads")]
 
@@ -128,7 +129,7 @@ def test_the_second_of_two_dags_on_one_asset_fails_and_names_both(loads: Loads) 
     loads.run("north", hour=1)
     failed = loads.run("south", hour=2, ends="failed")
     log = loads.log("south", failed)
-    assert "WatermarkOwnedError" in log
+    assert "WatermarkMismatchError" in log
     assert "'run' of the Dag 'north'" in log
     assert "'run' of the Dag 'south'" in log
     assert loads.windows("south") == []

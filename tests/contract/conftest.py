@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sql_places import database_on_mysql, schema_on_postgresql
 
 from airflow_resume.backends import SqlStoreBackend
+from tests.support.backends.databases import database_on_mysql, schema_on_postgresql
 
 
 @pytest.fixture(params=["sqlite", "postgresql", "mysql"])

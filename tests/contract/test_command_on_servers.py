@@ -8,9 +8,9 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 import pytest
-from sql_places import database_on_mysql, schema_on_postgresql
 
 from airflow_resume.command import main
+from tests.support.backends.databases import database_on_mysql, schema_on_postgresql
 
 SERVERS = {
     "PostgreSQL": (schema_on_postgresql, ["database", "schema", "clock", "values"]),

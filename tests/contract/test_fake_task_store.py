@@ -6,7 +6,8 @@ from typing import ClassVar
 
 import pytest
 
-from airflow_resume.store import StateStore, task_store
+from airflow_resume.store import StateStore
+from airflow_resume.task_stores import task_store
 from airflow_resume.testing import FakeTaskStore, StoreContract
 from airflow_resume.testing.contract import Ability
 
@@ -21,10 +22,10 @@ class TestFakeTaskStore(StoreContract):
     examples = 50  # every call is packed and unpacked as on its way to Airflow
 
     differs: ClassVar = {
-        f"{LOOKALIKES}[a dot]": "Airflow deletes every key of the task when the key to delete is a dot",
-        f"{DOUBTFUL}[nested NaN]": "Airflow keeps null for a number inside a value that JSON does not have",
-        f"{DOUBTFUL}[nested infinity]": "Airflow keeps null for a number inside a value that JSON does not have",
-        f"{DOUBTFUL}[250 levels]": "Airflow takes a value of 250 levels, and fails every later get",
+        f"{LOOKALIKES}[a dot]": "Airflow deletes every key of the task if the key to delete is a dot",
+        f"{DOUBTFUL}[nested NaN]": "Airflow stores null for a nested number that JSON cannot represent",
+        f"{DOUBTFUL}[nested infinity]": "Airflow stores null for a nested number that JSON cannot represent",
+        f"{DOUBTFUL}[250 levels]": "Airflow accepts a value of 250 levels, and every later get fails",
     }
 
     @pytest.fixture

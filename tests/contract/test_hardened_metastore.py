@@ -19,9 +19,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cleanup_race import CleanupRace, in_another_session
-from metastore import only, tables_in
-from sql_places import ask, database_on_mysql, kill_connections, schema_on_postgresql
 from sqlalchemy import event, insert, make_url, select, text
 from sqlalchemy.exc import DBAPIError
 
@@ -30,6 +27,9 @@ from airflow_resume.errors import CleanupIncompleteError
 from airflow_resume.testing.contract import Ability
 from airflow_resume.testing.contract.children import Child, run_together
 from airflow_resume.testing.contract.places import default_scopes
+from tests.support.backends.cleanup_race import CleanupRace, in_another_session
+from tests.support.backends.databases import ask, database_on_mysql, kill_connections, schema_on_postgresql
+from tests.support.backends.metastore import only, tables_in
 
 HOUR = timedelta(hours=1)
 PATIENCE = 30.0
@@ -124,7 +124,7 @@ def fill(task: Any, **expiries: timedelta) -> None:
     with session() as opened:
         run = opened.scalar(select(DagRun.id).where(DagRun.dag_id == task.dag_id, DagRun.run_id == task.run_id))
         same = {"dag_run_id": run, "dag_id": task.dag_id, "run_id": task.run_id, "task_id": task.task_id}
-        same |= {"map_index": -1, "value": "1", "updated_at": now}
+        same |= {"value": "1", "updated_at": now}
         rows = [
             {**same, "key": f"{prefix}.{number}", "expires_at": now + expires}
             for prefix, expires in expiries.items()
@@ -558,11 +558,11 @@ PAGE = (Path(__file__).parents[2] / "docs" / "backends.md").read_text()
 
 def test_the_page_names_the_backend_and_its_numbers() -> None:
     from airflow_resume.backends.hardened import BATCH, LARGEST_BATCH
-    from airflow_resume.backends.patience import PATIENCE_SECONDS
+    from airflow_resume.backends.span import PATIENCE_SECONDS
 
     (path,) = re.findall(r"^\[state_store\]\nbackend = (\S+)$", PAGE, re.MULTILINE)
     assert path == f"airflow_resume.backends.{HardenedMetastoreBackend.__name__}"
-    assert f"at a time, at most {LARGEST_BATCH:,}, and {BATCH:,}" in PAGE
+    assert f"at most {LARGEST_BATCH:,}, and {BATCH:,} if the setting is 0" in " ".join(PAGE.split())
     assert f"for up to {PATIENCE_SECONDS:.0f} seconds" in PAGE
 
 

@@ -1,9 +1,9 @@
 from __future__ import annotations
 
 import pytest
-from memory_backend import MemoryBackend
 
 from airflow_resume.testing import StoreContract
+from tests.support.backends.memory_backend import MemoryBackend
 
 
 class TestMemoryBackend(StoreContract):

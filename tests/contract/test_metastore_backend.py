@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator
 from typing import Any, ClassVar
 
 import pytest
-from cleanup_race import CleanupRace, in_another_session
-from metastore import metastore, only, tables_in
-from sql_places import schema_on_postgresql
 
 from airflow_resume.testing.contract import Ability
+from tests.support.backends.cleanup_race import CleanupRace, in_another_session
+from tests.support.backends.databases import schema_on_postgresql
+from tests.support.backends.metastore import metastore, only, tables_in
 
 
 class MetastoreContract(CleanupRace):
@@ -19,7 +19,7 @@ class MetastoreContract(CleanupRace):
     promises = (Ability.SCOPES, Ability.DURABLE, Ability.RETENTION, Ability.CLEANUP)
     differs: ClassVar = {
         "test_what_is_set_again_during_a_cleanup_is_not_collected": (
-            "Airflow's cleanup deletes, by its id, what had expired when it looked"
+            "Airflow's cleanup looks for expired rows and then deletes them by id, also those that were set again"
         )
     }
 

@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from object_storage import object_storage
 
 from airflow_resume.testing import StoreContract
 from airflow_resume.testing.contract import Ability
 from airflow_resume.testing.contract.children import Child
+from tests.support.backends.object_storage import object_storage
 
-EMPTIED = "a file is emptied and then written: who reads in between, or after a kill there, finds a part of the value"
+EMPTIED = "a file is emptied and then written: a reader in between, or after a kill there, finds a part of the value"
 by_luck = pytest.mark.xfail(strict=False, reason=EMPTIED)
 """It depends on who is faster. What never does is test_a_write_that_is_killed_leaves_the_value_before."""
 

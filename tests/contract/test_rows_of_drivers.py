@@ -21,7 +21,7 @@ from sqlalchemy import Engine, create_engine, insert, make_url, select, text
 from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column
 
 from airflow_resume import watermark
-from airflow_resume.errors import CursorColumnError
+from airflow_resume.errors import ColumnError
 from airflow_resume.testing import task_context
 from airflow_resume.watermarks import Window
 
@@ -154,7 +154,7 @@ def test_what_drivers_give(url: str) -> None:
             assert seen(rows, "id") == seen(rows, "id", unique="count") == (4, 7)
         else:
             assert seen(rows, 0) == seen(rows, 0, unique=1) == (4, 7)
-            with pytest.raises(CursorColumnError, match=r"track\(rows, 0\), or a function .* cursor that gives dicts"):
+            with pytest.raises(ColumnError, match=r"track\(rows, 0\), or a function .* cursor that gives dicts"):
                 seen(rows, "id")
 
 

@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
-from cleanup_race import CleanupRace
-from sql_places import database_on_mysql, schema_on_postgresql
+from cryptography.fernet import Fernet
 
 from airflow_resume.backends import SqlStateStore, SqlStoreBackend
 from airflow_resume.store import StateStore
 from airflow_resume.testing import StoreContract
 from airflow_resume.testing.contract import Ability
+from tests.support.backends.cleanup_race import CleanupRace
+from tests.support.backends.databases import database_on_mysql, schema_on_postgresql
 
 
 class SqlContract(CleanupRace):
@@ -81,6 +82,37 @@ class TestStoreOnPostgreSQL(OnPostgreSQL, SqlStoreContract): ...
 
 
 class TestStoreOnMySQL(OnMySQL, SqlStoreContract): ...
+
+
+class WithCodec:
+    """Everything is encrypted with keys of Airflow, in every process, and nothing is inline."""
+
+    options: ClassVar[dict[str, Any]] = {"codec": "fernet", "inline_bytes": 0}
+
+    @pytest.fixture
+    def open_backend(self, url: str, monkeypatch: pytest.MonkeyPatch) -> Callable[[], SqlStoreBackend]:
+        monkeypatch.setenv("AIRFLOW__CORE__FERNET_KEY", Fernet.generate_key().decode())
+        return partial(SqlStoreBackend, url, **self.options)
+
+
+class TestEncryptingBackendOnSqlite(OnSqlite, WithCodec, SqlContract):
+    """With small values inline."""
+
+    options: ClassVar = {"codec": "fernet"}
+    differs: ClassVar = {
+        f"test_a_reference_is_the_same_each_time_and_leads_to_the_value[{kind}]": "An inline value is no reference, and"
+        " Fernet makes another text of it each time."
+        for kind in ("task", "asset")
+    }
+
+
+class TestEncryptingStoreOnSqlite(OnSqlite, WithCodec, SqlStoreContract): ...
+
+
+class TestEncryptingStoreOnPostgreSQL(OnPostgreSQL, WithCodec, SqlStoreContract): ...
+
+
+class TestEncryptingStoreOnMySQL(OnMySQL, WithCodec, SqlStoreContract): ...
 
 
 class TestBackendInMemory(StoreContract):

@@ -14,21 +14,23 @@ from typing import Any
 
 import pytest
 from airflow.sdk.state import AssetScope, TaskScope
-from sql_places import ask, in_another_time_zone, kill_connections, text_of
 from sqlalchemy import Connection as SqlConnection
 from sqlalchemy import delete, make_url
 
-from airflow_resume.backends import SqlStateStore, SqlStoreBackend, schema
-from airflow_resume.backends.schema import META, STATE
+from airflow_resume.backends import SqlStateStore, SqlStoreBackend
+from airflow_resume.backends.schema import migrations
+from airflow_resume.backends.schema.tables import HISTORY, META, STATE
 from airflow_resume.errors import (
     DanglingReferenceError,
-    ForeignStoreError,
-    NewerSchemaError,
+    SchemaError,
+    StateReferenceError,
     StoreRefusedError,
     SupersededError,
 )
 from airflow_resume.testing import task_context
 from airflow_resume.testing.contract.children import Child, run_together
+from tests.support.backends.databases import ask, in_another_time_zone, kill_connections, text_of
+from tests.support.kit.raised import having
 
 SCOPE = TaskScope(dag_id="dag", run_id="run", task_id="task")
 HOUR = timedelta(hours=1)
@@ -119,9 +121,9 @@ def test_a_fork_while_another_thread_writes_goes_well(url: str) -> None:
 def test_a_child_does_not_wait_for_a_call_that_another_thread_of_its_parent_is_in(backend: SqlStoreBackend) -> None:
     backend.set(SCOPE, "key", "1")
     with ThreadPoolExecutor(1) as thread:
-        thread.submit(backend._database._turn.acquire).result()
+        thread.submit(backend._database._process._turn.acquire).result()
         assert run_together(lambda _: backend.get(SCOPE, "key"), 1) == ["1"]
-        thread.submit(backend._database._turn.release).result()
+        thread.submit(backend._database._process._turn.release).result()
 
 
 # --- connections ----------------------------------------------------------------------------------------------
@@ -177,7 +179,7 @@ def test_an_answer_that_was_not_waited_for_is_not_taken_for_that_of_the_next_cal
     backend.set(SCOPE, "key", "1")
     with pytest.raises(Alarm):
         signal.setitimer(signal.ITIMER_REAL, 0.2)
-        backend._database.alone(lambda connection: connection.exec_driver_sql(sleep[kind]).scalar())
+        backend._database.autocommit(lambda connection: connection.exec_driver_sql(sleep[kind]).scalar())
     assert backend.get(SCOPE, "key") == "1"
     backend.set(SCOPE, "key", "2")
     assert backend.get(SCOPE, "key") == "2"
@@ -242,7 +244,7 @@ def test_a_reference_to_another_database_is_an_error_whatever_the_policy(
         reference = elsewhere.serialize_asset_state_store_to_ref(
             value=LARGE, key="key", scope=AssetScope(name="orders")
         )
-    with pytest.raises(ForeignStoreError, match="another host"):
+    with pytest.raises(StateReferenceError, match="another host"):
         open_backend(on_dangling="missing").deserialize_asset_state_store_from_ref(reference)
 
 
@@ -304,7 +306,7 @@ def test_a_database_of_a_newer_version_is_refused(
 ) -> None:
     backend.set(SCOPE, "key", "1")
     ask(url, f"UPDATE {META.name} SET version = 99")  # noqa: S608
-    with pytest.raises(NewerSchemaError, match="version 99 of the tables"):
+    with pytest.raises(SchemaError, match="version 99 of the tables", check=having(problem="newer")):
         open_backend().get(SCOPE, "key")
 
 
@@ -313,21 +315,25 @@ def test_an_older_database_is_brought_up_once_and_keeps_what_it_has(
 ) -> None:
     backend.set(SCOPE, "key", "1")
 
-    def second(connection: SqlConnection) -> None:
-        connection.exec_driver_sql("CREATE TABLE airflow_resume_second (id INTEGER)")  # fails when it is made again
-
-    monkeypatch.setattr(schema, "MIGRATIONS", (*schema.MIGRATIONS, second))
+    # It fails when it is made again.
+    second = migrations.Change(
+        ddl=migrations.in_words("CREATE TABLE airflow_resume_next (id INTEGER)"), done=lambda _: False
+    )
+    monkeypatch.setattr(migrations, "MIGRATIONS", (*migrations.MIGRATIONS, migrations.Step(changes=[second])))
     found = run_together(lambda _: SqlStoreBackend(url).get(SCOPE, "key"), 4)
     assert found == ["1"] * 4
-    assert ask(url, f"SELECT version FROM {META.name}") == [(2,)]  # noqa: S608
+    assert ask(url, f"SELECT version, schema_version FROM {META.name}") == [(1, 3)]  # noqa: S608
 
 
 def test_what_was_interrupted_while_the_tables_were_made_is_finished(
     open_backend: Callable[..., SqlStoreBackend], backend: SqlStoreBackend, url: str
 ) -> None:
-    backend.set(SCOPE, "key", "1")
-    ask(url, f"DELETE FROM {META.name}")  # noqa: S608  the row is written last
-    assert open_backend().get(SCOPE, "key") == "1"
+    assert backend.get(SCOPE, "key") is None
+    ask(url, f"DELETE FROM {META.name}")  # noqa: S608  the row is written last, and no value before it
+    again = open_backend()
+    again.set(SCOPE, "key", "1")
+    assert again.get(SCOPE, "key") == "1"
+    assert len(again.store_id) == 32
 
 
 def test_so_many_versions_are_kept_as_was_said(open_backend: Callable[..., SqlStoreBackend]) -> None:
@@ -341,6 +347,65 @@ def test_so_many_versions_are_kept_as_was_said(open_backend: Callable[..., SqlSt
     store.compare_and_set("key", 0, 6)
     store.set("key", 7)
     assert [version.value for version in store.history("key")] == [7, 6]
+
+
+@pytest.mark.parametrize("how", ["delete", "clear", "clear all map indices"])
+def test_what_is_deleted_by_one_that_keeps_no_versions_does_not_return_in_the_history_of_another(
+    url: str, open_backend: Callable[..., SqlStoreBackend], how: str
+) -> None:
+    keeping, other = open_backend(keep_versions=3), open_backend()
+    mapped = TaskScope(dag_id="dag", run_id="run", task_id="task", map_index=1)
+    elsewhere = TaskScope(dag_id="dag", run_id="run", task_id="another")
+    for scope in (mapped, elsewhere):
+        for key in ("key", "stays"):
+            for value in ("1", "2"):
+                keeping.set(scope, key, value)
+    if how == "delete":
+        other.delete(mapped, "key")
+    else:
+        other.clear(SCOPE if how.endswith("indices") else mapped, all_map_indices=how.endswith("indices"))
+    left = {"delete": 6}.get(how, 4)
+    assert ask(url, f"SELECT COUNT(*) FROM {HISTORY.name}") == [(left,)]  # noqa: S608
+    other.set(mapped, "key", "3")
+    assert [version.value for version in keeping.history(mapped, "key")] == [3]
+    assert [version.value for version in keeping.history(elsewhere, "key")] == [2, 1]
+
+
+class Hex:
+    """Makes twice as much of a text."""
+
+    def encode(self, text: str) -> str:
+        return text.encode().hex()
+
+    def decode(self, text: str) -> str:
+        return bytes.fromhex(text).decode()
+
+
+@ON_SERVERS
+def test_a_row_that_a_constraint_refuses_hinders_no_other_from_being_encrypted(
+    url: str, open_backend: Callable[..., SqlStoreBackend]
+) -> None:
+    plain = open_backend()
+    plain.set_many(SCOPE, {"a": '"1"', "b": json.dumps("2" * 900), "c": '"3"'})
+    ask(url, f"ALTER TABLE {STATE.name} ADD CONSTRAINT short_values CHECK (LENGTH(value) < 1000)")
+    report = open_backend(codec=Hex()).rotate()
+    assert (report.rotated, len(report.failures)) == (2, 1)
+    assert "'b' in dag_id=dag run_id=run task_id=task" in report.failures[0]
+    assert "short_values" in report.failures[0]
+
+
+@pytest.mark.parametrize("url", ["mysql"], indirect=True)
+def test_a_value_that_is_too_large_once_it_is_encrypted_hinders_no_other(
+    url: str, open_backend: Callable[..., SqlStoreBackend]
+) -> None:
+    packet: Any = ask(url, "SELECT @@max_allowed_packet")
+    plain = open_backend(max_value_bytes=2**30)
+    for key, size in (("a", 1), ("b", packet[0][0] * 6 // 10), ("c", 3)):
+        plain.set(SCOPE, key, json.dumps("x" * size))
+    report = open_backend(codec=Hex()).rotate()
+    assert (report.rotated, len(report.failures)) == (2, 1)
+    assert "'b' in dag_id=dag" in report.failures[0]
+    assert "(the server's max_allowed_packet)" in report.failures[0]
 
 
 def test_the_versions_of_a_value_behind_a_reference_are_kept(open_backend: Callable[..., SqlStoreBackend]) -> None:

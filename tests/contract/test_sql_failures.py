@@ -13,15 +13,16 @@ from typing import Any
 
 import pytest
 from airflow.sdk.state import TaskScope
-from refusing_servers import mariadb_of_our_own, mounted, remount, user_of_postgresql
-from sql_places import MYSQL, POSTGRESQL, ask, schema_on_postgresql, text_of
 from sqlalchemy import make_url
 
 from airflow_resume.backends import SqlStoreBackend
 from airflow_resume.command import main
-from airflow_resume.errors import ReadOnlyStoreError, StoreFullError, StoreRefusedError, ValueTooLargeError
+from airflow_resume.errors import StoreRefusedError, UnwritableStoreError, ValueTooLargeError
 from airflow_resume.errors import StoreUnavailableError as Unavailable
 from airflow_resume.testing.contract.children import Child
+from tests.support.backends.databases import MYSQL, POSTGRESQL, ask, schema_on_postgresql, text_of
+from tests.support.backends.refusing_servers import mariadb_of_our_own, mounted, remount, user_of_postgresql
+from tests.support.kit.raised import having
 
 SCOPE = TaskScope(dag_id="dag", run_id="run", task_id="task")
 LARGE = "x" * 50_000
@@ -47,7 +48,7 @@ def test_on_a_full_disk_what_was_acknowledged_is_there_and_with_room_it_goes_on(
         closing(SqlStoreBackend(f"sqlite:///{disk}/state.db")) as backend,
     ):
         acknowledged: list[str] = []
-        with pytest.raises(StoreFullError, match=r"has no space left.*\nMake room"):
+        with pytest.raises(UnwritableStoreError, match=r"has no space left.*\nMake room", check=having(problem="full")):
             for number in range(100):
                 backend.set(SCOPE, f"key.{number}", LARGE)
                 acknowledged.append(f"key.{number}")
@@ -98,7 +99,9 @@ def test_a_file_that_cannot_be_written_is_read_and_once_it_can_be_is_written(
         backend.set(SCOPE, "key", "1")
         backend.close()
         with immutable(file):
-            with pytest.raises(ReadOnlyStoreError, match="can be read and not written"):
+            with pytest.raises(
+                UnwritableStoreError, match="can be read and not written", check=having(problem="read-only")
+            ):
                 backend.set(SCOPE, "key", "2")
             assert backend.get(SCOPE, "key") == "1"
             assert main(["doctor", f"sqlite:///{file}"]) == 1
@@ -161,7 +164,7 @@ def test_a_postgresql_that_is_out_of_connections_or_read_only_or_refuses_is_name
                 (f"ALTER ROLE {name} CONNECTION LIMIT 0", Unavailable, "too many connections", "CONNECTION LIMIT -1"),
                 (
                     f"ALTER ROLE {name} SET default_transaction_read_only = on",
-                    ReadOnlyStoreError,
+                    UnwritableStoreError,
                     "read-only transaction",
                     "RESET default_transaction_read_only",
                 ),
@@ -200,7 +203,7 @@ def test_a_mariadb_with_small_packets_read_only_or_without_a_connection_left_is_
             backend.set(SCOPE, "large", too_large)
 
             ask(root, "SET GLOBAL read_only = 1")
-            with pytest.raises(ReadOnlyStoreError, match="read-only"):
+            with pytest.raises(UnwritableStoreError, match="read-only", check=having(problem="read-only")):
                 backend.set(SCOPE, "key", "2")
             assert backend.get(SCOPE, "key") == "1"
             ask(root, "SET GLOBAL read_only = 0")

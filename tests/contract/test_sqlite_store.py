@@ -5,10 +5,10 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from sqlite_store import SqliteStore
 
 from airflow_resume.testing import StoreContract
 from airflow_resume.testing.contract import Ability
+from tests.support.backends.sqlite_store import SqliteStore
 
 
 class TestSqliteStore(StoreContract):

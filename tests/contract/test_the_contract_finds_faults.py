@@ -10,14 +10,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from broken_stores import CAUGHT_BY
 
 from airflow_resume.store import MemoryStore
 from airflow_resume.testing import StoreContract
 from airflow_resume.testing.contract import Ability
 from airflow_resume.testing.contract.samples import LOOKALIKES
+from tests.support.backends import broken_stores
+from tests.support.backends.broken_stores import CAUGHT_BY
 
-SUPPORT = Path(__file__).parents[1] / "support"
+BROKEN_STORES = Path(broken_stores.__file__)
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,7 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], 
     """Of every fault, the test that must find it; of the classes below, a few tests each. One run, for its imports."""
     folder = tmp_path_factory.mktemp("contract")
     (folder / "test_it.py").write_text(USES)
-    faults = [f"{SUPPORT / 'broken_stores.py'}::Test{name}::{test}" for name, test in CAUGHT_BY.items()]
+    faults = [f"{BROKEN_STORES}::Test{name}::{test}" for name, test in CAUGHT_BY.items()]
     chosen = "broken_stores or missing_key or abilities or scan or (Strict and alike)"
     return run_pytest(folder, "-o", "python_classes=*", "-k", chosen, *faults, "test_it.py")
 

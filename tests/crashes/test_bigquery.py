@@ -1,4 +1,4 @@
-"""The real BigQueryInsertJobOperator in the testing kit, as it is and wrapped: `make google`."""
+"""The real BigQueryInsertJobOperator in the testing kit, as it is and wrapped: `make providers`."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("airflow.providers.google", reason="Google's provider has an environment of its own: make google")
+pytest.importorskip("airflow.providers.google", reason="providers have an environment of their own: make providers")
 
 from airflow.providers.google.cloud.hooks.bigquery import BigQueryHook
 from airflow.providers.google.cloud.operators.bigquery import BigQueryInsertJobOperator
 from airflow.sdk.exceptions import AirflowException
-from bigquery_service import PROJECT, BigQuery
 from google.api_core.exceptions import NotFound
-from provider_trial import AT_ONCE, is_wrapped
 
 from airflow_resume.testing import CrashWorld, TaskAttempt, World, explore_crashes, task_context
+from airflow_resume.testing.crashes.outcome import ExplorationOutcome
 from airflow_resume.testing.oracles import same_result
-from airflow_resume.testing.outcome import Outcome
 from airflow_resume_mixins import ResumableJobMixin
+from tests.support.providers.bigquery_service import PROJECT, BigQuery
+from tests.support.providers.trial import AT_ONCE, is_wrapped
 
 
 class WrappedBigQuery(ResumableJobMixin, BigQueryInsertJobOperator):  # type: ignore[misc]
@@ -87,12 +87,12 @@ def make_operator(kind: Kind, **options: Any) -> BigQueryInsertJobOperator:
     )
 
 
-def one_job(outcome: Outcome[BigQueryWorld]) -> None:
+def one_job(outcome: ExplorationOutcome[BigQueryWorld]) -> None:
     service = outcome.world.service
     assert len(service.jobs) == 1, f"{len(service.jobs)} jobs, {service.most_alive} at once"
 
 
-def explore(kind: Kind, *oracles: Callable[[Outcome[BigQueryWorld]], None], **options: Any) -> Any:
+def explore(kind: Kind, *oracles: Callable[[ExplorationOutcome[BigQueryWorld]], None], **options: Any) -> Any:
     rerun = {"force_rerun": options.pop("force_rerun")} if "force_rerun" in options else {}
     return explore_crashes(
         lambda world: world.execute(kind, **rerun), oracle=list(oracles), world=BigQueryWorld, **options

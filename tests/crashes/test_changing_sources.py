@@ -5,18 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from changing_sources import CHANGING, Change
-from ways_of_consuming import WAYS, ChangingWorld, Script, attempt_of, check
 
 from airflow_resume.testing import explore_crashes
-from airflow_resume.testing.explorer import Report
-from airflow_resume.testing.outcome import Outcome
+from airflow_resume.testing.crashes.explorer import CrashReport
+from airflow_resume.testing.crashes.outcome import ExplorationOutcome
+from tests.support.loops.changing_sources import CHANGING, Change
+from tests.support.loops.consumption import WAYS, ChangingWorld, Script, attempt_of, check
 
 ROWS = 5
 
 
-def explored(source: str, way: str, durability: str, script: Script, **options: Any) -> Report:
-    def law(outcome: Outcome[ChangingWorld]) -> None:
+def explored(source: str, way: str, durability: str, script: Script, **options: Any) -> CrashReport:
+    def law(outcome: ExplorationOutcome[ChangingWorld]) -> None:
         outcome.world.held.clear()
         check(outcome.world, WAYS[way], CHANGING[source])
 

@@ -16,12 +16,23 @@ from typing import Any
 
 import pytest
 from airflow.sdk import Asset
-from concurrent_writers import DAY, DELAY, PLACES, SKEW, MariaDB, Place, Play, a_seed, query_on, side_by_side
 
 from airflow_resume import watermark
 from airflow_resume.errors import WatermarkWarning
 from airflow_resume.testing import World
 from airflow_resume.watermarks import Cursor, Watermark, Window
+from tests.support.watermarks.concurrent_writers import (
+    DAY,
+    DELAY,
+    PLACES,
+    SKEW,
+    MariaDB,
+    Place,
+    Play,
+    a_seed,
+    query_on,
+    side_by_side,
+)
 
 PAGE = (Path(__file__).parents[2] / "docs" / "watermarks.md").read_text()
 SNIPPETS = dict(re.findall(r"<!-- snippet: (\w+) -->\n```(?:python|sql)\n(.*?)```", PAGE, re.DOTALL))

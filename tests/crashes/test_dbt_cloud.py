@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 from airflow.providers.dbt.cloud.operators.dbt import DbtCloudRunJobOperator
 from airflow.sdk.exceptions import AirflowRescheduleException
-from dbt_cloud_service import CANCELLED, ERROR, FIRST_RUN, RUNNING, SUCCESS
-from dbt_cloud_trial import SCENARIOS, dbt_cloud_trial
-from provider_page import PAGE, SNIPPETS, classes, documented
-from provider_trial import AT_ONCE
 
 from airflow_resume.errors import JobFailedError, TaskStoppedError
+from tests.support.providers.dbt_cloud_service import CANCELLED, ERROR, FIRST_RUN, RUNNING, SUCCESS
+from tests.support.providers.dbt_cloud_trial import SCENARIOS, dbt_cloud_trial
+from tests.support.providers.page import PAGE, SNIPPETS, classes, documented
+from tests.support.providers.trial import AT_ONCE
 
 # The provider's own doing.
 pytestmark = pytest.mark.filterwarnings("ignore:ProvidersManager.hooks is deprecated")
@@ -80,5 +80,8 @@ def test_a_run_ends_with_a_task_that_is_marked_failed_and_not_with_a_deploy(*, m
 
 
 def test_there_is_no_code_on_the_page_that_is_not_run() -> None:
-    assert set(SNIPPETS) == {"livy", "livy_look_up", "livy_deferrable", "dbt_cloud"}
+    elsewhere = {"recipe", "recipe_operator", "recipe_test"}  # test_recipe_page
+    here = {"livy", "livy_look_up", "livy_deferrable", "dbt_cloud", "ready_made", "data_factory"}
+    assert set(SNIPPETS) == here | elsewhere
     assert PAGE.count("```python") == len(SNIPPETS)
+    assert classes("ready_made")["TriggerDagRunOperator"].submission_is_idempotent

@@ -5,17 +5,18 @@ import inspect
 import os
 import signal
 import struct
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 from airflow.sdk import Asset
-from airflow.sdk.exceptions import AirflowFailException
-from file_rows import FileRows
+from airflow.sdk.exceptions import AirflowFailException, AirflowRescheduleException
 
 from airflow_resume import checkpoint
 from airflow_resume.testing import CrashWorld, FakeTaskStore, World, explore_crashes, task_context
-from airflow_resume.testing.child import in_child
+from airflow_resume.testing.crashes.child import in_child
+from airflow_resume.testing.crashes.outcome import ExplorationOutcome
 from airflow_resume.testing.errors import (
     CleanRunError,
     CrashFoundError,
@@ -23,9 +24,12 @@ from airflow_resume.testing.errors import (
     NeverFiredError,
     NeverSucceededError,
     NotDeterministicError,
+    OneWayWarning,
     OracleBrokenError,
     TooManyPointsError,
 )
+from airflow_resume.testing.fakes.clock import START
+from airflow_resume.testing.fakes.rows import StoredRows
 from airflow_resume.testing.oracles import (
     each_effect_at_least_once,
     each_effect_at_most,
@@ -34,11 +38,11 @@ from airflow_resume.testing.oracles import (
     nothing_left_behind,
     same_result,
 )
-from airflow_resume.testing.outcome import Outcome
 from airflow_resume.testing.points import IN_PROCESS, CrashedError
-from airflow_resume.testing.rows import Rows
+from tests.support.kit.file_rows import FileRows
 
 PAGES = 3
+MINUTE = timedelta(minutes=1)
 
 
 def a_store() -> CrashWorld:
@@ -95,14 +99,15 @@ def test_a_set_after_the_work_delivers_again_and_the_smallest_crash_is_named() -
         "      11  before load 1",
         "      12  after load 1",
         "    ... 6 more",
-        'replay: explore_crashes(sets_after_the_work, ..., only="4:crash")',
+        'replay: explore_crashes(sets_after_the_work, ..., only="4:crash")  # remove only= once it passes',
     ]
 
 
 def test_a_replay_goes_the_one_way() -> None:
     with pytest.raises(CrashFoundError, match="crash at point 4"):
         explore_crashes(sets_after_the_work, oracle=each_effect_exactly_once, world=a_store, only="4:crash")
-    report = explore_crashes(sets_after_the_work, oracle=each_effect_exactly_once, world=a_store, only="3:crash")
+    with pytest.warns(OneWayWarning):
+        report = explore_crashes(sets_after_the_work, oracle=each_effect_exactly_once, world=a_store, only="3:crash")
     assert (report.ways, report.findings) == (1, [])
 
 
@@ -136,7 +141,7 @@ def test_a_set_before_the_work_loses_a_page() -> None:
 
 @pytest.mark.parametrize("kinds", [("crash",), ("reply_lost",), ("refused",), ("crash", "reply_lost", "refused")])
 def test_checkpoint_loses_nothing_and_repeats_at_most_what_was_in_hand(kinds: Any) -> None:
-    def in_hand(outcome: Outcome[CrashWorld]) -> None:
+    def in_hand(outcome: ExplorationOutcome[CrashWorld]) -> None:
         assert len(outcome.effects) - PAGES <= outcome.crashes
 
     report = explore_crashes(
@@ -156,10 +161,10 @@ def test_a_dead_attempt_can_do_nothing_more() -> None:
         finally:
             world.store.set("finally", world.attempt)
 
-    def untouched(outcome: Outcome[CrashWorld]) -> None:
+    def untouched(outcome: ExplorationOutcome[CrashWorld]) -> None:
         assert outcome.world.store.values == {"finally": world_attempts(outcome)}
 
-    def world_attempts(outcome: Outcome[CrashWorld]) -> int:
+    def world_attempts(outcome: ExplorationOutcome[CrashWorld]) -> int:
         return outcome.world.attempt
 
     explore_crashes(tidies_up, oracle=untouched, world=a_store, double=False, kinds=["crash"])
@@ -175,10 +180,10 @@ def test_what_a_dead_attempt_made_is_dead_in_the_next_one() -> None:
             with pytest.raises(CrashedError):
                 made[-2].set("late", 1)
 
-    def no_late_write(outcome: Outcome[CrashWorld]) -> None:
+    def no_late_write(outcome: ExplorationOutcome[CrashWorld]) -> None:
         assert "late" not in outcome.world.rows
 
-    explore_crashes(keeps_its_store, oracle=no_late_write, world=lambda: CrashWorld(rows=Rows()), double=False)
+    explore_crashes(keeps_its_store, oracle=no_late_write, world=lambda: CrashWorld(rows=StoredRows()), double=False)
 
 
 def test_all_stores_of_an_airflow_are_watched_at_once() -> None:
@@ -187,7 +192,9 @@ def test_all_stores_of_an_airflow_are_watched_at_once() -> None:
         attempt.task_store.set("t", 1)
         attempt.asset_stores.set("a", 1)
 
-    report = explore_crashes(writes_both, oracle=same_result, world=lambda: CrashWorld(airflow=World()), max_pairs=10)
+    report = explore_crashes(
+        writes_both, oracle=lambda _: None, world=lambda: CrashWorld(airflow=World()), max_pairs=10
+    )
     assert [str(point) for point in report.points] == ["before set t", "after set t", "before set a", "after set a"]
 
 
@@ -227,7 +234,7 @@ def test_a_lost_reply_is_applied_and_a_refused_call_is_not() -> None:
             seen[kind] = dict(world.store.values), type(error).__name__
             raise
 
-    explore_crashes(one_set, oracle=same_result, world=a_store, double=False, kinds=["reply_lost", "refused"])
+    explore_crashes(one_set, oracle=lambda _: None, world=a_store, double=False, kinds=["reply_lost", "refused"])
     assert seen == {"reply_lost": ({"a": 1}, "AirflowRuntimeError"), "refused": ({}, "AirflowRuntimeError")}
 
 
@@ -299,7 +306,7 @@ def test_a_child_without_end_is_an_error() -> None:
 # --- what is wrong with the test ------------------------------------------------------------------------------
 
 
-def ok(_outcome: Outcome[CrashWorld]) -> None:
+def ok(_outcome: ExplorationOutcome[CrashWorld]) -> None:
     pass
 
 
@@ -327,13 +334,14 @@ def test_two_unequal_runs_are_an_error() -> None:
         world.store.get(f"key-{next(runs)}")
 
     with pytest.raises(
-        NotDeterministicError, match="part at point 3: first 'before get key-0', then 'before get key-1'"
+        NotDeterministicError,
+        match=r"alike differ at point 3: first 'before get key-0', then 'before get key-1'\.\nTake random names",
     ):
         explore_crashes(random, oracle=ok, world=a_store)
 
 
 def test_an_oracle_that_does_not_judge_is_an_error() -> None:
-    def broken(_outcome: Outcome[CrashWorld]) -> None:
+    def broken(_outcome: ExplorationOutcome[CrashWorld]) -> None:
         raise KeyError("typo")
 
     with pytest.raises(OracleBrokenError, match=r"The oracle broken raised KeyError\('typo'\)"):
@@ -341,7 +349,7 @@ def test_an_oracle_that_does_not_judge_is_an_error() -> None:
 
 
 def test_an_oracle_that_refuses_the_clean_run_is_an_error() -> None:
-    def never(_outcome: Outcome[CrashWorld]) -> None:
+    def never(_outcome: ExplorationOutcome[CrashWorld]) -> None:
         raise AssertionError("no")
 
     with pytest.raises(CleanRunError, match="Without any crash: no"):
@@ -415,7 +423,7 @@ def test_what_is_left_behind_is_found() -> None:
 def test_pairs_are_bounded_and_what_is_left_out_is_said() -> None:
     report = explore_crashes(sets_after_the_work, oracle=ok, world=a_store, max_pairs=20)
     assert 0 < report.pairs <= 20
-    assert f"({report.pairs_left_out} more left out)" in str(report)
+    assert f"({report.pairs_left_out} more left out by max_pairs)" in str(report)
 
 
 def test_an_effect_can_be_a_decorator() -> None:
@@ -439,3 +447,66 @@ def test_a_failure_that_airflow_never_tries_again_is_final_even_after_a_refused_
 
     with pytest.raises(NeverSucceededError, match=r"Airflow does not try again after an AirflowFailException"):
         explore_crashes(gives_up, oracle=ok, world=a_store, kinds=["refused"])
+
+
+# --- attempts that reschedule themselves -----------------------------------------------------------------------
+
+
+def an_airflow() -> CrashWorld:
+    return CrashWorld(airflow=World(), tries=[])
+
+
+def looks_three_times(world: CrashWorld) -> int:
+    """Each look is one process of the same try."""
+    attempt = task_context(world=world.airflow)
+    looks: Any = attempt.task_store.get("looks") or 0
+    world.tries.append(attempt.ti.try_number)
+    if looks < 2:
+        attempt.task_store.set("looks", looks + 1)
+        raise AirflowRescheduleException(world.airflow.clock.now() + MINUTE)  # type: ignore[no-untyped-call]
+    return int(world.airflow.clock.monotonic())
+
+
+def test_an_attempt_that_reschedules_itself_goes_on_in_the_same_try_and_a_crash_uses_another_one() -> None:
+    def one_try_more_for_each_crash(outcome: ExplorationOutcome[CrashWorld]) -> None:
+        assert outcome.world.tries[-1] == 1 + outcome.crashes
+
+    def time_has_passed(outcome: ExplorationOutcome[CrashWorld]) -> None:
+        assert outcome.crashes or outcome.result == 120
+
+    report = explore_crashes(
+        looks_three_times, oracle=[one_try_more_for_each_crash, time_has_passed], world=an_airflow, kinds=["crash"]
+    )
+    assert {point.attempt for point in report.points} == {1, 2, 3}
+    assert report.pairs > 0
+
+
+def test_the_end_of_a_look_is_a_moment_at_which_the_run_may_be_created_again() -> None:
+    report = explore_crashes(looks_three_times, oracle=ok, world=an_airflow, kinds=["recreated"], max_attempts=20)
+    assert [point.attempt for point in report.points if str(point) == "after the end"] == [1, 2, 3]
+
+
+def test_an_attempt_that_reschedules_itself_for_ever_is_found() -> None:
+    def for_ever(world: CrashWorld) -> None:
+        world.store.set("look", 1)
+        raise AirflowRescheduleException(START)  # type: ignore[no-untyped-call]
+
+    with pytest.raises(NeverSucceededError, match=r"8 attempts, and none succeeded\. The last: it rescheduled itself"):
+        explore_crashes(for_ever, oracle=ok, world=a_store)
+
+
+def test_an_attempt_in_a_child_process_reschedules_itself_too(tmp_path: Path) -> None:
+    def in_a_child(world: CrashWorld) -> int:
+        looks = int(world.store.get("looks") or 0)
+        world.store.set("looks", looks + 1)
+        if looks < 2:
+            raise AirflowRescheduleException(START)  # type: ignore[no-untyped-call]
+        return looks
+
+    files = iter(range(1_000))
+
+    def of_files() -> CrashWorld:
+        return CrashWorld(store=FakeTaskStore(FileRows(tmp_path / str(next(files)))))
+
+    report = explore_crashes(in_a_child, oracle=ok, world=of_files, kinds=["sigkill"], double=False)
+    assert {point.attempt for point in report.points} == {1, 2, 3}

@@ -14,7 +14,8 @@ from airflow.sdk import Asset, BaseOperator
 
 from airflow_resume import watermark
 from airflow_resume.testing import CrashWorld, World, explore_crashes, explore_interleavings, task_context
-from airflow_resume.testing.commuting import Trace
+from airflow_resume.testing.errors import OneWayWarning
+from airflow_resume.testing.turns.commuting import Trace
 from airflow_resume_mixins import WatermarkMixin
 
 START = datetime(2026, 1, 1, tzinfo=timezone.utc)
@@ -65,8 +66,9 @@ def test_a_plain_window_costs_few_calls_of_functions() -> None:
     each: Any = stats
     runs = next(calls for (_, _, name), (calls, *_) in each.stats.items() if name == "load")
     assert report.ways > 100
-    # 1,420 in Python 3.11; before plain values were taken for what they are, 2,370, and the log came on top.
-    assert each.total_calls / runs < 2_000
+    # 2,100 in Python 3.11, of which 110 see that a record is one that an attempt can have written; before plain values
+    # were taken for what they are 950 more, and the log came on top.
+    assert each.total_calls / runs < 2_300
 
 
 def test_the_configuration_is_not_read_for_every_attempt() -> None:
@@ -107,7 +109,7 @@ def test_a_dag_is_made_once_a_world_for_assets_that_are_made_in_each_attempt() -
     _, stats = calls_of(explore)
     each: Any = stats
     counts = {name: calls for (_, _, name), (calls, *_) in each.stats.items()}
-    assert 0 < counts["_dag_of"] <= counts["a_sink"] < counts["_context"]
+    assert 0 < counts["new_dag"] <= counts["a_sink"] < counts["context_entries"]
 
 
 def test_the_length_of_a_run_is_counted_once_a_trace(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -156,7 +158,9 @@ class TestTheLog:
         assert logging.getLogger("airflow_resume").level == logging.NOTSET
 
     def test_has_all_of_a_way_that_is_gone_alone(self, logged: Callable[..., list[str]]) -> None:
-        assert len(logged(only="8:crash")) > 2 * 2 * len(hours())
+        with pytest.warns(OneWayWarning):
+            lines = logged(only="8:crash")
+        assert len(lines) > 2 * 2 * len(hours())
 
     def test_has_all_where_a_level_was_set(self, logged: Callable[..., list[str]]) -> None:
         logging.getLogger("airflow_resume").setLevel(logging.INFO)

@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowRescheduleException, TaskDeferred
-from job_hooks import LookUpHooks, equipped
 
 from airflow_resume import PollPolicy, ResumePolicy, run_job
 from airflow_resume.errors import JobError, LostSubmissionError, ResumeError, TaskStoppedError
 from airflow_resume.testing import CrashWorld, FakeJobs, TaskAttempt, World, explore_crashes, task_context
+from airflow_resume.testing.crashes.outcome import ExplorationOutcome
 from airflow_resume.testing.oracles import each_effect_exactly_once, same_result
-from airflow_resume.testing.outcome import Outcome
 from airflow_resume_mixins import ResumableJobMixin
+from tests.support.jobs.hooks import LookUpHooks, equipped
 
 AT_ONCE = PollPolicy(interval=timedelta(0), max_interval=timedelta(0), jitter=0)
 POLICY = ResumePolicy(poll=AT_ONCE)
@@ -45,12 +45,12 @@ class TaskWorld(CrashWorld):
         return attempt
 
 
-def one_alive(outcome: Outcome[TaskWorld]) -> None:
+def one_alive(outcome: ExplorationOutcome[TaskWorld]) -> None:
     assert outcome.world.jobs.most_alive == 1
 
 
-def jobs_submitted(count: int) -> Callable[[Outcome[TaskWorld]], None]:
-    def so_many_jobs_were_submitted(outcome: Outcome[TaskWorld]) -> None:
+def jobs_submitted(count: int) -> Callable[[ExplorationOutcome[TaskWorld]], None]:
+    def so_many_jobs_were_submitted(outcome: ExplorationOutcome[TaskWorld]) -> None:
         assert len(outcome.world.jobs.jobs) == count
 
     return so_many_jobs_were_submitted

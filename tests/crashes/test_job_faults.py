@@ -13,17 +13,17 @@ from typing import Any
 
 import pytest
 from airflow.sdk import BaseOperator
-from job_hooks import JobHooks, LookUpHooks, equipped
 
 from airflow_resume import PollPolicy, ResumePolicy, run_job
 from airflow_resume.errors import LostSubmissionError, StrayJobError
 from airflow_resume.testing import CrashWorld, FakeClock, FakeJobs, World, explore_crashes, task_context
-from airflow_resume.testing.clock import START
-from airflow_resume.testing.explorer import Finding
-from airflow_resume.testing.interleaving import explore_interleavings
+from airflow_resume.testing.crashes.explorer import CrashFinding
+from airflow_resume.testing.crashes.outcome import ExplorationOutcome
+from airflow_resume.testing.fakes.clock import START
 from airflow_resume.testing.kinds import is_of
-from airflow_resume.testing.outcome import Outcome
+from airflow_resume.testing.turns.interleaving import explore_interleavings
 from airflow_resume_mixins import ResumableJobMixin
+from tests.support.jobs.hooks import JobHooks, LookUpHooks, equipped
 
 POLICY = ResumePolicy(poll=PollPolicy(interval=timedelta(0), max_interval=timedelta(0), jitter=0))
 
@@ -93,22 +93,22 @@ ATTEMPTS = [with_run_job, with_an_operator]
 # --- oracles ----------------------------------------------------------------------------------------------------
 
 
-def one_alive(outcome: Outcome[JobWorld]) -> None:
+def one_alive(outcome: ExplorationOutcome[JobWorld]) -> None:
     assert outcome.world.jobs.most_alive_in_a_life <= 1, "two jobs alive"
 
 
-def no_foreign_job_cancelled(outcome: Outcome[JobWorld]) -> None:
+def no_foreign_job_cancelled(outcome: ExplorationOutcome[JobWorld]) -> None:
     events = outcome.world.jobs.events[outcome.world.events_of_earlier_lives :]
     cancelled = {event.job for event in events if event.call == "cancel"}
     assert not cancelled & outcome.world.foreign, "a foreign job cancelled"
 
 
-def result_of_this_life(outcome: Outcome[JobWorld]) -> None:
+def result_of_this_life(outcome: ExplorationOutcome[JobWorld]) -> None:
     if outcome.error is None:
         assert outcome.result["job"] not in outcome.world.foreign, "a foreign result"
 
 
-def none_left_alive(outcome: Outcome[JobWorld]) -> None:
+def none_left_alive(outcome: ExplorationOutcome[JobWorld]) -> None:
     if outcome.error is None:
         assert not set(outcome.world.jobs.alive()) - outcome.world.foreign, "a job left alive"
 
@@ -134,7 +134,7 @@ class Fault:
     needs: str = ""
     max_pairs: int = 250
 
-    def findings(self, attempt: Callable[[JobWorld], Any], **options: Any) -> list[Finding]:
+    def findings(self, attempt: Callable[[JobWorld], Any], **options: Any) -> list[CrashFinding]:
         """What is found in ways with this fault."""
         report = explore_crashes(
             attempt,
@@ -198,7 +198,7 @@ def test_with_a_search_by_slot_there_is_one_job_alive_over_all_lives_of_the_run(
 ) -> None:
     monkeypatch.setenv("AIRFLOW__AIRFLOW_RESUME__DEPLOYMENT", "production")
 
-    def one_alive_over_all(outcome: Outcome[JobWorld]) -> None:
+    def one_alive_over_all(outcome: ExplorationOutcome[JobWorld]) -> None:
         assert outcome.world.jobs.most_alive == 1, "two jobs alive"
 
     report = explore_crashes(
@@ -222,7 +222,7 @@ def test_two_deployments_of_the_same_names_leave_each_others_jobs_alone() -> Non
         with task_context(world=world.other, retries=100):
             return run_job(world.jobs, policy=POLICY)
 
-    def nothing_cancelled(outcome: Outcome[JobWorld]) -> None:
+    def nothing_cancelled(outcome: ExplorationOutcome[JobWorld]) -> None:
         assert not [event for event in outcome.world.jobs.events if event.call == "cancel"]
         assert len({job.token for job in outcome.world.jobs.jobs}) == len(outcome.world.jobs.jobs)
 

@@ -8,12 +8,12 @@ import pytest
 from airflow.providers.cncf.kubernetes.hooks.kubernetes import KubernetesHook
 from airflow.providers.cncf.kubernetes.operators.job import KubernetesJobOperator
 from kubernetes.client import ApiException
-from kubernetes_service import NAMESPACE, NOT_FOUND, Cluster
-from provider_trial import AT_ONCE, is_wrapped
 
 from airflow_resume.testing import CrashWorld, World, explore_crashes, task_context
-from airflow_resume.testing.outcome import Outcome
+from airflow_resume.testing.crashes.outcome import ExplorationOutcome
 from airflow_resume_mixins import ResumableJobMixin
+from tests.support.providers.kubernetes_service import NAMESPACE, NOT_FOUND, Cluster
+from tests.support.providers.trial import AT_ONCE, is_wrapped
 
 
 class KubernetesJob(ResumableJobMixin, KubernetesJobOperator):
@@ -93,7 +93,7 @@ class ClusterWorld(CrashWorld):
             return attempt.ti.task.execute(attempt.context), attempt.ti.xcoms
 
 
-def one_job(outcome: Outcome[ClusterWorld]) -> None:
+def one_job(outcome: ExplorationOutcome[ClusterWorld]) -> None:
     created = [event for event in outcome.world.cluster.events if event.startswith("create")]
     assert len(created) == 1, f"{len(created)} jobs, {outcome.world.cluster.most_alive} at once"
 
@@ -139,7 +139,7 @@ def test_wrapped_there_is_one_job_and_one_result_whenever_it_dies() -> None:
     assert report.pairs > 50
 
 
-def same_name(outcome: Outcome[ClusterWorld]) -> None:
+def same_name(outcome: ExplorationOutcome[ClusterWorld]) -> None:
     (name,) = outcome.world.cluster.jobs
     returned, pushed = outcome.result
     assert (returned, pushed["job_name"]) == (None, name)

@@ -9,7 +9,14 @@ from math import prod
 from typing import Any
 
 import pytest
-from loop_worlds import (
+
+from airflow_resume import checkpoint
+from airflow_resume.errors import SupersededError
+from airflow_resume.testing import explore_crashes
+from airflow_resume.testing.crashes.explorer import CrashReport
+from airflow_resume.testing.crashes.outcome import ExplorationOutcome
+from airflow_resume.testing.oracles import each_effect_at_least_once, each_effect_at_most, same_result
+from tests.support.loops.worlds import (
     IN_PLACE,
     SOURCES,
     Laws,
@@ -26,13 +33,6 @@ from loop_worlds import (
     with_map,
 )
 
-from airflow_resume import checkpoint
-from airflow_resume.errors import SupersededError
-from airflow_resume.testing import explore_crashes
-from airflow_resume.testing.explorer import Report
-from airflow_resume.testing.oracles import each_effect_at_least_once, each_effect_at_most, same_result
-from airflow_resume.testing.outcome import Outcome
-
 COUNT = 3
 IN_HAND = {"sync": 1, "async": 1, "exit": None}
 """Elements that may come again after an attempt died, when in `"async"` a write is made at every ack."""
@@ -40,8 +40,8 @@ COUNTED = ["list", "iterator", "generator", "rows of batches", "rows of tokens"]
 DURABILITIES = ["sync", "async", "exit"]
 
 
-def explored(attempt: Any, laws: Laws, *sizes: int, **options: Any) -> Report:
-    def law(outcome: Outcome[LoopWorld]) -> None:
+def explored(attempt: Any, laws: Laws, *sizes: int, **options: Any) -> CrashReport:
+    def law(outcome: ExplorationOutcome[LoopWorld]) -> None:
         """What a refused write in the background should have kept comes again as well."""
         refused = list(outcome.world.points.fired.values()).count("refused")
         again = None if laws.again is None else laws.again + refused * laws.eventual
@@ -86,7 +86,7 @@ def test_nor_in_an_async_for(source: str, durability: str) -> None:
 @pytest.mark.parametrize("go", [with_for, with_async_for])
 @pytest.mark.parametrize("source", ["range", "tokens", "rows of tokens", "files"])
 def test_at_most_once_never_delivers_twice_and_loses_one_in_a_crash(source: str, go: Callable[..., Any]) -> None:
-    def law(outcome: Outcome[LoopWorld]) -> None:
+    def law(outcome: ExplorationOutcome[LoopWorld]) -> None:
         check_at_most_once(outcome.world.diary, COUNT, crashes=outcome.crashes)
 
     attempt = go(SOURCES[source], COUNT, delivery="at_most_once", durability="exit")
@@ -117,7 +117,7 @@ def test_two_loops_in_one_element_are_kept_apart() -> None:
                     with world.effect(f"load {letter} {name} {number}"):
                         pass
 
-    def again_at_most_once_a_crash(outcome: Outcome[LoopWorld]) -> None:
+    def again_at_most_once_a_crash(outcome: ExplorationOutcome[LoopWorld]) -> None:
         assert len(outcome.effects) - 8 <= outcome.crashes
 
     oracles = [each_effect_at_least_once, each_effect_at_most(3), again_at_most_once_a_crash]
@@ -165,7 +165,7 @@ def test_what_one_way_of_going_through_left_with_holes_another_way_finishes(sour
     laws = Laws(count=5, again=5, parallel=True)
     holes = set[Any]()
 
-    def some_had_holes(outcome: Outcome[LoopWorld]) -> None:
+    def some_had_holes(outcome: ExplorationOutcome[LoopWorld]) -> None:
         holes.update(note.kept for note in outcome.world.diary if note.kept != frozenset(range(len(note.kept))))
 
     for second in (1, 2, 3, 4):

@@ -14,23 +14,23 @@ from typing import Any
 import pytest
 from airflow.sdk import Asset, BaseOperator
 from airflow.sdk import ResumableJobMixin as AirflowResumableJobMixin
-from file_rows import FileRows
-from job_hooks import JobHooks, equipped
 
 from airflow_resume import PollPolicy, ResumePolicy, checkpoint, run_job, watermark
 from airflow_resume.errors import JobFailedError, JobWaitTimeoutError
 from airflow_resume.loops import CursorToken, Page
 from airflow_resume.testing import CrashWorld, FakeJobs, TaskAttempt, World, explore_crashes, task_context
-from airflow_resume.testing.explorer import Report
+from airflow_resume.testing.crashes.explorer import CrashReport
+from airflow_resume.testing.crashes.outcome import ExplorationOutcome
 from airflow_resume.testing.oracles import (
     each_effect_at_least_once,
     each_effect_exactly_once,
     mark_never_decreases,
     same_result,
 )
-from airflow_resume.testing.outcome import Outcome
 from airflow_resume.watermarks import Window
 from airflow_resume_mixins import ResumableJobMixin
+from tests.support.jobs.hooks import JobHooks, equipped
+from tests.support.kit.file_rows import FileRows
 
 ORDERS = Asset("orders")
 AT_ONCE = ResumePolicy(poll=PollPolicy(interval=timedelta(0), max_interval=timedelta(0), jitter=0))
@@ -83,11 +83,11 @@ def function(world: CrashWorld) -> Any:
     return run_job(world.jobs, policy=AT_ONCE, context=try_of(world).context)
 
 
-def one_alive(outcome: Outcome[CrashWorld]) -> None:
+def one_alive(outcome: ExplorationOutcome[CrashWorld]) -> None:
     assert outcome.world.jobs.most_alive == 1
 
 
-def explored(attempt: Any, *oracles: Any, **options: Any) -> Report:
+def explored(attempt: Any, *oracles: Any, **options: Any) -> CrashReport:
     options.setdefault("world", one_job())
     return explore_crashes(attempt, oracle=oracles, **options)
 
@@ -125,7 +125,7 @@ def test_ours_has_one_job_and_one_result_under_one_and_two_crashes_of_every_kind
 
 
 def test_ours_relies_on_a_system_that_dedupes_as_well() -> None:
-    def one_job_only(outcome: Outcome[CrashWorld]) -> None:
+    def one_job_only(outcome: ExplorationOutcome[CrashWorld]) -> None:
         assert len(outcome.world.jobs.jobs) == 1
 
     report = explored(function, one_job_only, same_result, world=one_job(dedupes=True, can_find=False))
@@ -148,7 +148,7 @@ def test_a_failed_job_has_one_successor() -> None:
 
 
 def test_without_look_up_the_window_is_named_and_there_is_no_second_job() -> None:
-    def at_most_one(outcome: Outcome[CrashWorld]) -> None:
+    def at_most_one(outcome: ExplorationOutcome[CrashWorld]) -> None:
         assert len(outcome.world.jobs.jobs) <= 1
 
     report = explored(
@@ -194,7 +194,7 @@ def test_a_cleared_task_has_a_second_job_and_never_two_live_ones(can_cancel: boo
             attempt = attempt.clear()
         return run_job(world.jobs, policy=AT_ONCE, context=attempt.context)
 
-    def the_second_job_counts(outcome: Outcome[CrashWorld]) -> None:
+    def the_second_job_counts(outcome: ExplorationOutcome[CrashWorld]) -> None:
         assert len(outcome.world.jobs.jobs) == 2
         assert outcome.result == {"job": "job-1"}
 
@@ -265,7 +265,7 @@ def submitted(world: CrashWorld) -> list[str]:
 def test_ours_has_one_job_at_a_real_server_whenever_the_process_is_killed(
     attempt: Any, served: Callable[[], CrashWorld]
 ) -> None:
-    def one(outcome: Outcome[CrashWorld]) -> None:
+    def one(outcome: ExplorationOutcome[CrashWorld]) -> None:
         assert submitted(outcome.world) == ["job-0"]
 
     report = explored(attempt, one, same_result, world=served, kinds=["sigkill"], max_pairs=20)
@@ -274,7 +274,7 @@ def test_ours_has_one_job_at_a_real_server_whenever_the_process_is_killed(
 
 
 def test_airflows_mixin_leaves_two_jobs_at_a_real_server(served: Callable[[], CrashWorld]) -> None:
-    def at_most_one(outcome: Outcome[CrashWorld]) -> None:
+    def at_most_one(outcome: ExplorationOutcome[CrashWorld]) -> None:
         assert len(submitted(outcome.world)) == 1, submitted(outcome.world)
 
     report = explored(airflows, at_most_one, world=served, kinds=["sigkill"], double=False, find_all=True)
@@ -340,7 +340,7 @@ def test_a_watermark_never_goes_back_and_never_skips() -> None:
         world.follow(lambda: rows.values_by_key().get("resume.watermark.watermark", {}).get("at"))
         return world
 
-    def everything_is_read(outcome: Outcome[CrashWorld]) -> None:
+    def everything_is_read(outcome: ExplorationOutcome[CrashWorld]) -> None:
         assert outcome.clean is None or set(outcome.clean.effects) <= {
             effect._replace(attempt=1) for effect in outcome.effects
         }

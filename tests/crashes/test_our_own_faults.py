@@ -6,16 +6,16 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from every_way import EVERY_WAY, SECOND, everything_before_the_mark_is_loaded
-from every_way import a_world as a_mark_world
-from loop_worlds import SOURCES, LoopWorld, with_for
-from numbered import NUMBERS, numbers
 
 from airflow_resume import checkpoint
 from airflow_resume.loops import CursorToken, Keyset, Offset, Page, PageNumber
 from airflow_resume.testing import CrashWorld, World, explore_crashes, task_context
+from airflow_resume.testing.crashes.outcome import ExplorationOutcome
 from airflow_resume.testing.oracles import each_effect_at_least_once, mark_never_decreases, same_result
-from airflow_resume.testing.outcome import Outcome
+from tests.support.loops.worlds import SOURCES, LoopWorld, with_for
+from tests.support.watermarks.usages import EVERY_WAY, SECOND, everything_before_the_mark_is_loaded
+from tests.support.watermarks.usages import a_world as a_mark_world
+from tests.support.watermarks.whole_numbers import NUMBERS, numbers
 
 FAULTS = ["raises_after OSError", "state_cleared", "recreated"]
 BACKUPS = ["restored", "crash"]
@@ -167,11 +167,11 @@ def test_what_a_loop_believes_of_a_source_that_lies_once(name: str) -> None:
                 with world.effect(f"load {row}"):
                     world.table.add(row)
 
-    def all_rows(outcome: Outcome[Source]) -> None:
+    def all_rows(outcome: ExplorationOutcome[Source]) -> None:
         assert outcome.world.table == set(range(ROWS)), "left out"
 
     report = explore_crashes(attempt, oracle=all_rows, world=Source, kinds=["wrong_once"], double=False, find_all=True)
     found = {(kind.partition(" ")[2], finding.problem) for finding in report.findings for kind in finding.way.values()}
     assert {lie for lie, problem in found if problem.startswith("left out")} == believed
-    assert {lie for lie, problem in found if "PageError" in problem or "KeyError" in problem} == refused
+    assert {lie for lie, problem in found if "EndlessSourceError" in problem or "RowOrderError" in problem} == refused
     assert report.ways > 8

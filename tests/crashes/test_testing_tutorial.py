@@ -84,6 +84,75 @@ def test_what_passes(tutorial: dict[str, Any], test: str) -> None:
     tutorial[test]()
 
 
+def test_a_dag_authors_own_tests_pass(tutorial: dict[str, Any], mocker: Any) -> None:
+    explore = tutorial["explore_crashes"]
+    tutorial["test_training_is_submitted_once"](mocker, explore)
+    tutorial["test_no_row_is_lost"](explore)
+    tutorial["test_orders_are_loaded_in_any_case"](explore)
+
+
+def test_the_operator_of_a_provider_submits_one_job_with_the_mixin_and_two_without(
+    tutorial: dict[str, Any], mocker: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tutorial["test_one_batch_is_submitted"](mocker, monkeypatch)
+    assert capsys.readouterr().out.endswith(": 0 findings\n")
+    tutorial["test_the_operator_alone_submits_two"](mocker, monkeypatch)
+
+
+def test_a_dag_authors_own_tests_fail_where_the_task_is_wrong(
+    tutorial: dict[str, Any], mocker: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same tests, with a slip in the task."""
+    explore = tutorial["explore_crashes"]
+
+    def saves_first(client: Any, load: Any, store: Any) -> None:
+        for after in range(store.get("after", 0), 6, 2):
+            store.set("after", after + 2)
+            for row in client.get("/rows", params={"after": after}).json()["rows"]:
+                load(row)
+
+    monkeypatch.setitem(tutorial, "copy_pages", saves_first)
+    with pytest.raises(CrashFoundError):
+        tutorial["test_no_row_is_lost"](explore)
+    monkeypatch.setattr(tutorial["TrainOperator"], "execute", lambda self, context: self.submit_job(context))
+    with pytest.raises(CrashFoundError):
+        tutorial["test_training_is_submitted_once"](mocker, explore)
+
+
+def test_the_scenarios_of_an_operator_are_shown(
+    tutorial: dict[str, Any], mocker: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tutorial["test_livy_as_it_is"](mocker, monkeypatch)
+    assert capsys.readouterr().out.endswith(OUTPUTS["scenarios"])  # before it is what the operator logs
+    tutorial["test_livy_wrapped"](mocker, monkeypatch)
+
+
+def test_the_section_about_scenarios_can_be_copied_without_the_rest_of_the_page(
+    mocker: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alone: dict[str, Any] = {"__name__": "copied"}
+    for name in ("scenarios", "scenarios_wrapped"):
+        exec(SNIPPETS[name], alone)  # noqa: S102  our own tutorial
+    alone["test_livy_wrapped"](mocker, monkeypatch)
+
+
+def test_every_argument_of_check_operator_is_explained() -> None:
+    import inspect
+
+    from airflow_resume.testing import check_operator
+
+    section = TUTORIAL[TUTORIAL.index("## Any operator, in every scenario") : TUTORIAL.index("## Kinds of crash")]
+    names = list(inspect.signature(check_operator).parameters)[2:]
+    assert [name for name in names if f"{name}=" not in section and f"`{name}`" not in section] == []
+
+
+def test_every_scenario_is_explained() -> None:
+    from airflow_resume.testing.operators import SCENARIOS
+
+    rows = TUTORIAL.split("| scenario | what happens |")[1].split("\n\n")[0]
+    assert re.findall(r"`([^`=]+)`(?=, `|\s\|)", rows) == list(SCENARIOS)
+
+
 def test_two_jobs_are_shown(tutorial: dict[str, Any]) -> None:
     with pytest.raises(CrashFoundError, match=r"crash at point 4 \(after submit\): \['job-0', 'job-1'\]"):
         tutorial["test_submit_and_save"]()

@@ -12,12 +12,10 @@ from typing import Any
 import pytest
 from airflow.sdk import get_current_context
 from airflow.sdk.state import TaskScope
-from numbered import MARK, NUMBERS, Counter, numbers
-from two_at_once import MODES, Pair, by_token
 
 from airflow_resume import PollPolicy, ResumePolicy, checkpoint, run_job
 from airflow_resume.backends import SqlStateStore, SqlStoreBackend
-from airflow_resume.errors import WatermarkOwnedError
+from airflow_resume.errors import WatermarkMismatchError
 from airflow_resume.testing import (
     CrashWorld,
     FakeJobs,
@@ -27,6 +25,7 @@ from airflow_resume.testing import (
     explore_interleavings,
     task_context,
 )
+from airflow_resume.testing.crashes.outcome import ExplorationOutcome
 from airflow_resume.testing.errors import (
     CleanRunError,
     DeadlockError,
@@ -34,12 +33,14 @@ from airflow_resume.testing.errors import (
     NeverFiredError,
     NotDeterministicError,
     NothingTriedError,
+    OneWayWarning,
     OracleBrokenError,
     TooManyPointsError,
 )
-from airflow_resume.testing.interleaving import FreezeOutcome
 from airflow_resume.testing.oracles import same_result
-from airflow_resume.testing.outcome import Outcome
+from airflow_resume.testing.turns.participants import FreezeOutcome
+from tests.support.watermarks.concurrent_runs import MODES, Pair, by_token
+from tests.support.watermarks.whole_numbers import MARK, NUMBERS, Counter, numbers
 
 POLICY = ResumePolicy(poll=PollPolicy(interval=timedelta(0), max_interval=timedelta(0), jitter=0))
 
@@ -71,7 +72,7 @@ def notes_itself(world: CrashWorld) -> None:
     world.store.set(f"attempt {world.attempt}", True)
 
 
-def both_are_counted(outcome: Outcome[CrashWorld]) -> None:
+def both_are_counted(outcome: ExplorationOutcome[CrashWorld]) -> None:
     count = outcome.world.store.values["n"]
     assert count == 2, f"{count} of 2"
 
@@ -95,7 +96,7 @@ def test_two_that_read_and_write_lose_one_and_the_smallest_order_is_shown() -> N
         "    run 1, attempt 1",
         "       9  after set n",
         "      10  after the end of run 1",
-        'replay: explore_interleavings([counts, counts], ..., only="0:run 1,3:run 2")',
+        'replay: explore_interleavings([counts, counts], ..., only="0:run 1,3:run 2")  # remove only= once it passes',
     ]
 
 
@@ -124,7 +125,7 @@ def test_what_is_pruned_ends_as_what_is_tried(runs: list[Callable[[CrashWorld], 
     def endings(*, prune: bool) -> tuple[Any, set[str]]:
         seen: set[str] = set()
 
-        def note(outcome: Outcome[CrashWorld]) -> None:
+        def note(outcome: ExplorationOutcome[CrashWorld]) -> None:
             seen.add(repr((sorted(outcome.result), outcome.world.notes, outcome.world.store.values.get("n"))))
 
         def world() -> CrashWorld:
@@ -163,7 +164,7 @@ def test_with_a_mark_that_is_followed_every_order_of_calls_is_tried() -> None:
 def test_all_orders_of_three_are_tried() -> None:
     seen: set[tuple[str, ...]] = set()
 
-    def note(outcome: Outcome[CrashWorld]) -> None:
+    def note(outcome: ExplorationOutcome[CrashWorld]) -> None:
         seen.add(tuple(effect.what for effect in outcome.effects))
 
     def one(name: str) -> Callable[[CrashWorld], None]:
@@ -187,7 +188,7 @@ def test_a_crash_in_one_of_them_is_tried_as_well() -> None:
         with world.effect("note"):
             pass
 
-    def twice_at_least(outcome: Outcome[CrashWorld]) -> None:
+    def twice_at_least(outcome: ExplorationOutcome[CrashWorld]) -> None:
         assert 2 <= len(outcome.effects) <= 2 + outcome.crashes
 
     report = explore_interleavings([notes_it, notes_it], oracle=twice_at_least, world=a_store, kinds=["crash"])
@@ -216,11 +217,17 @@ def test_an_interrupt_ends_every_thread() -> None:
         counts(world)
         seen.append(world.attempt)
         if len(seen) == 8:
-            signal.raise_signal(signal.SIGINT)
+            # As from a terminal: the main thread gets it while it waits. After `raise_signal` it would notice later.
+            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
         counts(world)
 
-    with pytest.raises(KeyboardInterrupt):
-        explore_interleavings([interrupts, interrupts], oracle=lambda _: None, world=a_store)
+    # A process that was started in the background of a shell may ignore it.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            explore_interleavings([interrupts, interrupts], oracle=lambda _: None, world=a_store)
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def test_an_interrupt_raised_in_a_run_comes_out() -> None:
@@ -266,7 +273,7 @@ def test_what_a_test_does_wrong_is_an_error() -> None:
     def other_each_time(world: CrashWorld) -> None:
         world.store.set(f"key {next(numbers)}", 1)
 
-    def no_judge(_: Outcome[CrashWorld]) -> None:
+    def no_judge(_: ExplorationOutcome[CrashWorld]) -> None:
         raise LookupError
 
     wrong: list[tuple[type[Exception], list[Callable[[CrashWorld], Any]], dict[str, Any]]] = [
@@ -288,7 +295,7 @@ def test_what_a_test_does_wrong_is_an_error() -> None:
 
 
 def test_an_error_that_is_allowed_is_the_result() -> None:
-    def second_fails(outcome: Outcome[CrashWorld]) -> None:
+    def second_fails(outcome: ExplorationOutcome[CrashWorld]) -> None:
         assert outcome.result[0] in {0, 1}
         assert isinstance(outcome.result[1], LookupError)
 
@@ -325,8 +332,8 @@ def job_world(**options: Any) -> Callable[[], CrashWorld]:
     return world
 
 
-def jobs_are(count: int) -> Callable[[Outcome[CrashWorld]], None]:
-    def so_many(outcome: Outcome[CrashWorld]) -> None:
+def jobs_are(count: int) -> Callable[[ExplorationOutcome[CrashWorld]], None]:
+    def so_many(outcome: ExplorationOutcome[CrashWorld]) -> None:
         assert len(outcome.world.jobs.jobs) == count
         assert not [event for event in outcome.world.jobs.events if event.call == "cancel"]
 
@@ -338,7 +345,7 @@ SYSTEMS: dict[str, dict[str, Any]] = {"look-up": {}, "tokens": {"dedupes": True}
 
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_two_dag_runs_have_a_job_each(system: str) -> None:
-    def its_own(outcome: Outcome[CrashWorld]) -> None:
+    def its_own(outcome: ExplorationOutcome[CrashWorld]) -> None:
         assert sorted(result["job"] for result in outcome.result) == ["job-0", "job-1"]
 
     report = explore_interleavings(
@@ -356,7 +363,7 @@ def test_two_deployments_have_a_job_each_where_none_can_be_looked_up() -> None:
 def test_two_deployments_without_a_name_cannot_be_told_apart() -> None:
     """As docs/jobs.md says of such; neither is harmed: both get the result of a job, and none is cancelled."""
 
-    def of_a_job(outcome: Outcome[CrashWorld]) -> None:
+    def of_a_job(outcome: ExplorationOutcome[CrashWorld]) -> None:
         known = [{"job": job.id} for job in outcome.world.jobs.jobs]
         assert all(result in known for result in outcome.result)
         jobs_are(len(known))(outcome)
@@ -382,7 +389,7 @@ def test_the_loops_of_two_dag_runs_share_nothing(durability: Any) -> None:
 
         return attempt
 
-    def each_once(outcome: Outcome[CrashWorld]) -> None:
+    def each_once(outcome: ExplorationOutcome[CrashWorld]) -> None:
         assert sorted(effect.what for effect in outcome.effects) == [
             f"load {run} {n}" for run in "ab" for n in range(2)
         ]
@@ -431,7 +438,7 @@ def person(world: MarkWorld) -> None:
     world.set_back()
 
 
-def nothing_is_skipped(outcome: Outcome[MarkWorld]) -> None:
+def nothing_is_skipped(outcome: ExplorationOutcome[MarkWorld]) -> None:
     outcome.world.pair.finish()
 
 
@@ -488,12 +495,13 @@ def test_of_three_runs_none_fails_for_good_where_the_slowest_writes_the_mark_bac
 
         return run
 
-    way = explore_interleavings(
-        [each_later("one"), each_later("two"), each_later("three")],
-        oracle=nothing_is_skipped,
-        world=lambda: MarkWorld("window", begun=True, on_gap="fail"),
-        only="0:run 1,11:run 2,37:run 1",
-    )
+    with pytest.warns(OneWayWarning):
+        way = explore_interleavings(
+            [each_later("one"), each_later("two"), each_later("three")],
+            oracle=nothing_is_skipped,
+            world=lambda: MarkWorld("window", begun=True, on_gap="fail"),
+            only="0:run 1,11:run 2,37:run 1",
+        )
     assert way.tried == 1
 
 
@@ -519,7 +527,7 @@ class OwnedWorld(CrashWorld):
                 for number in range(window.start, window.end):
                     with self.effect(f"{name} loads {number}"):
                         self.loaded.append((name, number))
-        except WatermarkOwnedError as error:
+        except WatermarkMismatchError as error:
             assert f"'dag_{name}'" in str(error)
             self.refused.append(name)
 
@@ -532,7 +540,7 @@ def dag_b(world: OwnedWorld) -> None:
     world.load("b")
 
 
-def one_moves_the_mark_and_the_other_says_so(outcome: Outcome[OwnedWorld]) -> None:
+def one_moves_the_mark_and_the_other_says_so(outcome: ExplorationOutcome[OwnedWorld]) -> None:
     """Or both have loaded the same window, as they began at once: none has skipped a row."""
     world = outcome.world
     for name in set("ab") - set(world.refused):
@@ -550,7 +558,7 @@ def test_of_two_dags_on_one_asset_at_once_none_skips_a_row() -> None:
     print(report)
 
 
-def both_have_loaded_their_own(outcome: Outcome[OwnedWorld]) -> None:
+def both_have_loaded_their_own(outcome: ExplorationOutcome[OwnedWorld]) -> None:
     assert sorted(outcome.world.loaded) == [(name, number) for name in "ab" for number in range(5)]
 
 
@@ -617,7 +625,7 @@ def adds(client: int) -> Callable[[SqlWorld], None]:
 
 
 def test_of_two_that_compare_and_set_none_is_lost(sql_world: Callable[[], SqlWorld]) -> None:
-    def both(outcome: Outcome[SqlWorld]) -> None:
+    def both(outcome: ExplorationOutcome[SqlWorld]) -> None:
         assert outcome.world.backends[0].get(SCOPE, "n") == "2"
 
     report = explore_interleavings([adds(0), adds(1)], oracle=both, world=sql_world)
@@ -633,7 +641,7 @@ def test_two_that_set_many_leave_the_texts_of_one(sql_world: Callable[[], SqlWor
 
         return attempt
 
-    def of_one(outcome: Outcome[SqlWorld]) -> None:
+    def of_one(outcome: ExplorationOutcome[SqlWorld]) -> None:
         backend = outcome.world.backends[0]
         assert backend.get(SCOPE, "a") == backend.get(SCOPE, "b") != "00"
 
@@ -676,7 +684,7 @@ def test_two_scripts_of_one_scope_keep_what_either_wrote_last(sql_world: Callabl
 
         return attempt
 
-    def the_last(outcome: Outcome[SqlWorld]) -> None:
+    def the_last(outcome: ExplorationOutcome[SqlWorld]) -> None:
         last = outcome.effects[-1].what.partition(" ")[2]
         assert SqlStateStore(outcome.world.backends[1], "nightly").get("page") == last
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import random
 
 import pytest
-from every_way import EVERY_WAY, Way
-from written_while_read import LAWS, STEPS, Loader, play
 
 from airflow_resume.testing import explore_crashes
+from tests.support.watermarks.live_source import LAWS, STEPS, Loader, play
+from tests.support.watermarks.usages import EVERY_WAY, Way
 
 HISTORIES = 150
 

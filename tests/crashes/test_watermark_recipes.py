@@ -14,13 +14,14 @@ from typing import Any
 
 import pytest
 from airflow.sdk import Asset
-from concurrent_writers import PLACES, MariaDB, Place, PostgreSQL, SQLite
-from sql_places import database_on_postgresql
 
 from airflow_resume import watermark
-from airflow_resume.errors import FullPageError, SupersededError
+from airflow_resume.errors import SupersededError, WindowNotReadError
 from airflow_resume.testing import TaskAttempt, World, task_context
 from airflow_resume.watermarks import Cursor, Watermark, Window
+from tests.support.backends.databases import database_on_postgresql
+from tests.support.kit.raised import having
+from tests.support.watermarks.concurrent_writers import PLACES, MariaDB, Place, PostgreSQL, SQLite
 
 PAGE = (Path(__file__).parents[2] / "docs" / "watermarks.md").read_text()
 SNIPPETS = dict(re.findall(r"<!-- snippet: (\w+) -->\n```(?:python|sql)\n(.*?)```", PAGE, re.DOTALL))
@@ -146,7 +147,7 @@ def test_a_page_of_one_moment_stops_instead_of_turning_round_for_ever(make_paged
     source = make_paged(23, timedelta(0))
     page = made_by("pages", query=source.query, save=source.save)
     page["LIMIT"] = 5
-    with pytest.raises(FullPageError, match="keyset"):
+    with pytest.raises(WindowNotReadError, match="keyset", check=having(problem="full page")):
         Runs(page["paged"], body_of(page["load_page"])).run(2)
 
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from hourly_orders import ORACLES, load_two_runs, two_runs
-
 from airflow_resume.testing import explore_crashes
+from tests.support.watermarks.hourly_orders import ORACLES, load_two_runs, two_runs
 
 
 def test_no_hour_is_skipped_whenever_the_attempts_die() -> None:

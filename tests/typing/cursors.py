@@ -9,7 +9,7 @@ from uuid import UUID
 
 from typing_extensions import assert_type
 
-from airflow_resume.watermarks.cursor import Cursor, CursorType, infer_cursor
+from airflow_resume.watermarks.cursors.cursor import Cursor, CursorType, infer_cursor
 
 MOMENT = datetime(2026, 1, 1)  # noqa: DTZ001  only its type counts
 

@@ -17,8 +17,8 @@ from airflow_resume.loops import (
     Page,
     PageNumber,
 )
-from airflow_resume.loops.each import Each
-from airflow_resume.loops.stateful import ResumeFunction, Stateful
+from airflow_resume.loops.serial.each import Each
+from airflow_resume.loops.sources.stateful import ResumeFunction, Stateful
 
 
 def fetch(_token: Any) -> Page[dict[str, int]]:

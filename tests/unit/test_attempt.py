@@ -3,6 +3,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import MagicMock
+from uuid import UUID
 
 import pytest
 
@@ -55,6 +56,40 @@ def test_only_text_is_a_name() -> None:
     attempt = current_attempt({"ti": ti})
     assert attempt.scope == Scope()
     assert "team_name" not in attempt.stats_tags
+
+
+# --- a loop of tasks, as Airflow 3.4 has it -------------------------------------------------------------------------
+
+REGION = UUID(int=7)
+
+
+def scope_in(region: UUID | None, index: int | None, *, loop: object = object(), map_index: int = -1) -> Scope:
+    """The scope of a task in a region. Every iteration has the same Dag, run, task and map index."""
+    ti = SimpleNamespace(
+        dag_id="sales", run_id="r", task_id="load", map_index=map_index, region_id=region, region_index=index
+    )
+    return current_attempt({"ti": ti, "loop": loop}).scope
+
+
+def test_iterations_of_a_loop_of_tasks_are_other_task_instances() -> None:
+    scopes = [
+        scope_in(REGION, 0),
+        scope_in(REGION, 1),
+        scope_in(UUID(int=8), 1),  # cleared, and repeated
+        scope_in(REGION, 0, loop=None),
+    ]
+    assert len({str(scope.identity()) for scope in scopes}) == len(set(scopes)) == 4
+
+
+def test_instances_of_a_mapped_task_in_a_loop_of_tasks_are_told_apart_in_each_iteration() -> None:
+    scopes = [scope_in(UUID(int=region), index, map_index=index) for region in (7, 8) for index in (0, 1)]
+    assert len({str(scope.identity()) for scope in scopes}) == 4
+
+
+@pytest.mark.parametrize("region", [None, UUID(int=0), REGION])
+def test_outside_a_loop_of_tasks_the_identity_is_that_of_airflow_3_3(region: UUID | None) -> None:
+    """So an upgrade of Airflow changes no token. A mapped task has a region in Airflow 3.4, and needs none."""
+    assert scope_in(region, 2, loop=None, map_index=2).identity() == ["sales", "r", "load", 2]
 
 
 # --- was it cleared? ------------------------------------------------------------------------------------------------

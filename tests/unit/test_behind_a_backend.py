@@ -7,25 +7,27 @@ from typing import Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
-from numbered import MARK, NUMBERS, WINDOW, a_try, break_down, load, numbers, track
 
 from airflow_resume import checkpoint, run_job
 from airflow_resume.channel import InlineChannel
 from airflow_resume.errors import (
-    BackendNotConfiguredError,
+    BackendSettingError,
+    CodecError,
     DanglingReferenceError,
-    ForeignStoreError,
     MissingDriverError,
+    StateReferenceError,
     StoreUnavailableError,
+    UnreadableRecordError,
     WatermarkLostError,
 )
 from airflow_resume.jobs import JobRun
 from airflow_resume.store import AirflowStore, MemoryStore
 from airflow_resume.testing import FakeJobs, TaskAttempt
 from airflow_resume.watermarks import AsyncWatermark
+from tests.support.watermarks.whole_numbers import MARK, NUMBERS, WINDOW, a_try, break_down, load, numbers, track
 
 REFERENCE: Any = {"__airflow_state_ref__": "airflow-resume:1:a:b:c"}
-TROUBLE = [DanglingReferenceError, ForeignStoreError, StoreUnavailableError, MissingDriverError]
+TROUBLE = [DanglingReferenceError, StateReferenceError, StoreUnavailableError, MissingDriverError, CodecError]
 
 in_trouble = pytest.mark.parametrize("trouble", TROUBLE)
 
@@ -90,7 +92,7 @@ def test_who_is_to_begin_anew_is_told_that_a_job_may_be_alive() -> None:
         run_job(FakeJobs(), store=behind(DanglingReferenceError, "resume.job.job"))
 
 
-@pytest.mark.parametrize("trouble", [DanglingReferenceError, ForeignStoreError])
+@pytest.mark.parametrize("trouble", [CodecError, DanglingReferenceError, StateReferenceError, UnreadableRecordError])
 def test_a_reference_is_enough_for_a_killed_attempt_to_know_that_it_was_not_replaced(trouble: type[Exception]) -> None:
     run = JobRun(FakeJobs(scripts=[["SUCCEEDED"]]), store=Behind(trouble))
     run.run()
@@ -174,7 +176,17 @@ def test_a_value_behind_a_backend_that_this_worker_lacks_is_not_taken_for_the_va
     accessor = MemoryStore()
     accessor.set("k", REFERENCE)
     store = AirflowStore(accessor=accessor, refused=AssertionError, options={}, find_channel=InlineChannel)
-    with pytest.raises(BackendNotConfiguredError, match=r"'k'.*this worker has none.*\nSet \[workers\] state_store"):
+    with pytest.raises(BackendSettingError, match=r"'k'.*this worker has none.*\nSet \[workers\] state_store"):
+        store.get("k")
+
+
+@pytest.mark.parametrize("empty", ["", 0, None, False, [], {}])
+def test_an_empty_reference_is_not_blamed_on_the_worker(empty: Any) -> None:
+    """Airflow asks no backend for it, and answers with what stands there."""
+    accessor = MemoryStore()
+    accessor.set("k", {"__airflow_state_ref__": empty})
+    store = AirflowStore(accessor=accessor, refused=AssertionError, options={}, find_channel=InlineChannel)
+    with pytest.raises(StateReferenceError, match=r"'k' is \{'__airflow_state_ref__'.*by hand.*\n.*delete the key"):
         store.get("k")
 
 
@@ -202,7 +214,7 @@ class OfTrigger:
 
 
 def test_a_trigger_does_not_take_a_reference_for_a_mark() -> None:
-    with pytest.raises(BackendNotConfiguredError):
+    with pytest.raises(BackendSettingError, match="this worker has none"):
         asyncio.run(AsyncWatermark[int](OfTrigger(REFERENCE), initial=0).at())
 
 

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import serialised_dag
-from serialised_dag import SECRET, objects
+
+from tests.support.airflow import serialised_dag
+from tests.support.airflow.serialised_dag import SECRET, objects
 
 SCRIPT = Path(serialised_dag.__file__)
 PROCESSES = range(4)

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 from airflow.sdk import DAG, BaseOperator, BaseOperatorLink
-from job_hooks import LookUpHooks, equipped
 
 from airflow_resume import PollPolicy, ResumePolicy
 from airflow_resume.errors import JobError
 from airflow_resume.testing import FakeJobs, TaskAttempt, task_context
 from airflow_resume_mixins import ResumableJobMixin
 from airflow_resume_mixins.job_link import JobLink
+from tests.support.jobs.hooks import LookUpHooks, equipped
 
 POLICY = ResumePolicy(poll=PollPolicy(interval=timedelta(0), max_interval=timedelta(0)))
 KEY = JobLink().xcom_key
@@ -209,10 +209,10 @@ class HasNone(Train):
         return None
 
 
-def test_an_error_of_it_costs_no_attempt(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_error_of_it_costs_no_attempt(caplog: pytest.LogCaptureFixture) -> None:
     jobs, attempt = FakeJobs(), task_context()
     assert ran(attempt, jobs, Breaks) == []
-    assert "The page of job 'job-0' cannot be shown" in capsys.readouterr().out
+    assert "The page of job 'job-0' cannot be shown" in caplog.text
     record: Any = attempt.task_store.get("resume.job.job")
     assert record["status"] == "succeeded"
     assert len(jobs.jobs) == 1

@@ -8,57 +8,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from airflow.sdk.exceptions import TaskDeferred
+from airflow.sdk.exceptions import AirflowRescheduleException, TaskDeferred
 
 from airflow_resume import ResumePolicy, killed
 from airflow_resume.jobs.protocol import ENDED_SOMEHOW, WORDS
-from airflow_resume.testing import FakeJobs, task_context
-from airflow_resume.testing.jobs import UnknownJobError
+from airflow_resume.reschedule import RESCHEDULE_AFTER
+from airflow_resume.testing import task_context
 
 PAGE = (Path(__file__).parents[2] / "docs" / "jobs.md").read_text()
 SNIPPETS = dict(re.findall(r"<!-- snippet: (\w+) -->\n```python\n(.*?)```", PAGE, re.DOTALL))
 
 
-class Client:
-    """The job system that the page talks to."""
-
-    def __init__(self) -> None:
-        self.jobs = FakeJobs(scripts=[["SUCCEEDED"]])
-        self.find, self.cancel, self.status = self.jobs.find, self.jobs.cancel, self.jobs.status
-
-    def submit(self, _what: str, *, token: str) -> Any:
-        return self.jobs.submit(token)
-
-    def result(self, external_id: str) -> str:
-        return f"model-of-{external_id}"
-
-
-class AsyncClient:
-    """The same in coroutines."""
-
-    def __init__(self, jobs: FakeJobs) -> None:
-        self.jobs = jobs
-
-    async def submit(self, _what: str, *, token: str) -> Any:
-        return self.jobs.submit(token)
-
-    async def find(self, token: str) -> Any:
-        return self.jobs.find(token)
-
-    async def status(self, external_id: str) -> str:
-        return self.jobs.status(external_id)
-
-
 @pytest.fixture
 def page() -> dict[str, Any]:
-    """The names that the snippets make, one after the other."""
-    client = Client()
-    names: dict[str, Any] = {
-        "__name__": "page",
-        "client": client,
-        "async_client": AsyncClient(client.jobs),
-        "NotFound": UnknownJobError,
-    }
+    """The names that a reader has who pasted the snippets as they are, one after the other."""
+    names: dict[str, Any] = {"__name__": "page"}
     for snippet in SNIPPETS.values():
         exec(snippet, names)  # noqa: S102  our own page
     return names
@@ -68,17 +32,28 @@ def test_there_are_no_python_blocks_that_are_not_run() -> None:
     assert PAGE.count("```python") == len(SNIPPETS)
 
 
+def test_the_smallest_example_submits_once(page: dict[str, Any]) -> None:
+    first = task_context()
+    page["client"].fail_next("status", KeyboardInterrupt())
+    with first, pytest.raises(KeyboardInterrupt):
+        page["train"].function()
+    with first.retry():
+        assert page["train"].function() == {"job": "job-0"}
+    assert len(page["client"].jobs) == 1
+
+
 def test_the_operator_submits_once(page: dict[str, Any]) -> None:
     first = task_context()
-    assert page["TrainOperator"](task_id="train").execute_resumable(first.context) == "model-of-job-0"
+    assert page["TrainOperator"](task_id="train").execute_resumable(first.context) == {"job": "job-0"}
     second = first.retry()
-    assert page["TrainOperator"](task_id="train").execute_resumable(second.context) == "model-of-job-0"
+    assert page["TrainOperator"](task_id="train").execute_resumable(second.context) == {"job": "job-0"}
+    assert len(page["client"].jobs) == 1
 
 
 def test_the_function_runs_two_jobs(page: dict[str, Any]) -> None:
     with task_context():
-        assert page["train"].function() == "model-of-job-1"
-    assert len(page["client"].jobs.jobs) == 2
+        assert page["train_and_evaluate"].function() == {"job": "job-1"}
+    assert len(page["client"].jobs) == 2
 
 
 def test_the_coroutine_runs_one_job(page: dict[str, Any]) -> None:
@@ -98,7 +73,6 @@ def test_the_policy_is_one(page: dict[str, Any]) -> None:
 
 
 def test_the_deferrable_one_defers_while_its_job_runs(page: dict[str, Any]) -> None:
-    page["client"].jobs.scripts = [["RUNNING", "SUCCEEDED"]]
     attempt = task_context()
     with pytest.raises(TaskDeferred) as raised:
         page["DeferrableTrain"](task_id="train").execute_resumable(attempt.context)
@@ -107,9 +81,33 @@ def test_the_deferrable_one_defers_while_its_job_runs(page: dict[str, Any]) -> N
     assert (trigger.external_id, trigger.cancel_on_kill) == ("job-0", True)
 
 
+def test_the_function_that_waits_by_reschedule_looks_again(page: dict[str, Any]) -> None:
+    attempt = task_context()
+    for _ in range(2):
+        with attempt, pytest.raises(AirflowRescheduleException) as raised:
+            page["train_for_hours"].function()
+        attempt.world.come_back(raised.value.reschedule_date)
+        attempt = attempt.reschedule()
+    with attempt:
+        assert page["train_for_hours"].function() == {"job": "job-0"}
+    assert (attempt.ti.try_number, len(page["client"].jobs)) == (1, 1)
+
+
+def test_a_reschedule_is_passed_on_and_nothing_is_tidied_up(
+    page: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with task_context(), pytest.raises(AirflowRescheduleException):
+        page["train_or_tidy_up"].function()
+    with task_context(run_id="another"), pytest.raises(ConnectionRefusedError):
+        page["client"].fail_next("submit", ConnectionRefusedError())
+        page["train_or_tidy_up"].function()
+    assert capsys.readouterr().out == "tidying up\n"
+
+
 def test_every_reason_and_every_field_is_on_the_page() -> None:
     for field in ResumePolicy.__dataclass_fields__:
         assert f"| `{field}` |" in PAGE
     for reason in ("user", "shutdown", "timeout", "final_failure"):
         assert f'`"{reason}"`' in PAGE
+    assert f"A pause has at least {RESCHEDULE_AFTER.seconds} seconds" in PAGE
     assert f"within {killed.ANSWER_SECONDS:.0f} s" in PAGE

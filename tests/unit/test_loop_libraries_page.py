@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import airflow.sdk
-import paging_services as services
 import psycopg2  # type: ignore[import-untyped]
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -20,18 +19,18 @@ import pytest
 import requests
 import sqlalchemy as sa
 from airflow.providers.common.sql.hooks.sql import DbApiHook
-from paging_services import Rows, served
 from requests.adapters import HTTPAdapter
-from source_tables import libpq
-from sql_places import database_on_mysql, schema_on_postgresql
 
 from airflow_resume import checkpoint
-from airflow_resume.errors import RepeatedTokenError, SupersededError, UnsortedKeyError
+from airflow_resume.errors import EndlessSourceError, RowOrderError, SupersededError
 from airflow_resume.testing import TaskAttempt, task_context
+from tests.support.backends.databases import database_on_mysql, schema_on_postgresql
+from tests.support.loops import paging_services as services
+from tests.support.loops.paging_services import PagedRows, served
+from tests.support.watermarks.source_tables import libpq
 
 PAGE = (Path(__file__).parents[2] / "docs" / "loop-libraries.md").read_text()
 SNIPPETS = dict(re.findall(r"<!-- snippet: (\w+) -->\n```python\n(.*?)```", PAGE, re.DOTALL))
-DEFINITIONS = re.findall(r"`(\w+ = [^`]+)`", PAGE)
 
 PAGES = [[1, 2], [3, 4], [5, 6], [7]]
 """What is there, as the services page it; the sizes on the page are made as small."""
@@ -110,7 +109,9 @@ def of_hits(hits: Any) -> list[int]:
 class Case:
     """A snippet, what it talks to, and what its body is given."""
 
-    def __init__(self, snippet: str, function: str, service: type[Rows] | None, of: Any = ids, **options: Any) -> None:
+    def __init__(
+        self, snippet: str, function: str, service: type[PagedRows] | None, of: Any = ids, **options: Any
+    ) -> None:
         self.snippet, self.function, self.service, self.of = snippet, function, service, of
         self.pages: list[list[int]] = options.get("pages", PAGES)
 
@@ -142,7 +143,9 @@ WITH_BOTO3 = [
 ]
 ALL = [*CASES, *WITH_BOTO3]
 BY_NAME = {case.snippet: case for case in ALL}
-OTHERS = {"imports", "patience", "asked", "drain"}
+OTHERS = {
+    "imports", "settings", "patience", "layout", "point_in_time_parts", "locator", "asked", "drain", "refused",
+}  # fmt: skip
 
 
 class World:
@@ -182,7 +185,9 @@ class World:
             "Q": "trashed = false",
             "next_call": next_call,
         }
-        for name, text in {**SNIPPETS, "definitions": "\n".join(DEFINITIONS)}.items():
+        for name, text in SNIPPETS.items():
+            if name == "settings":  # this world has its own
+                continue
             small = text.replace("50_000", "2").replace("1000", "2")
             exec(compile(small, f"snippet {name}", "exec", dont_inherit=True), names)  # noqa: S102  our own page
         names["LAYOUT"]["names"] = ["id", "text"]
@@ -262,7 +267,7 @@ def enter() -> Iterator[ExitStack]:
 def made(tmp_path: Path, enter: ExitStack, monkeypatch: pytest.MonkeyPatch) -> Callable[[Case], World]:
     def make(case: Case) -> World:
         if case in WITH_BOTO3:
-            pytest.importorskip("boto3", reason="boto3 needs python-dateutil < 3: make boto3")
+            pytest.importorskip("boto3", reason="boto3 needs python-dateutil < 3: make providers")
         write_files(case, tmp_path)
         world = World(case, tmp_path, enter, monkeypatch)
         add_database(world, f"sqlite:///{tmp_path}/orders.db", enter, monkeypatch)
@@ -369,7 +374,17 @@ def test_no_library_is_imported_when_the_dag_file_is_parsed() -> None:
         for line in snippet.splitlines()
         if line.startswith(("import ", "from "))
     }
-    assert at_the_top == {"airflow", "airflow_resume", "tenacity"}
+    assert at_the_top == {"airflow", "airflow_resume", "pathlib", "tenacity"}
+
+
+def test_the_page_is_read_as_it_is_pasted() -> None:
+    names: dict[str, Any] = {"__name__": "page"}
+    for snippet in SNIPPETS.values():
+        exec(snippet, names)  # noqa: S102  our own page
+    for case in BY_NAME.values():
+        code = names[case.function].function.__code__
+        used = set(code.co_names).union(*(c.co_names for c in code.co_consts if hasattr(c, "co_names")))
+        assert {name for name in used if name.isupper()} <= set(names)
 
 
 # --- what an API does to a loop -------------------------------------------------------------------------------------
@@ -404,7 +419,7 @@ def test_parameters_beside_a_link_bring_the_first_page_again(made: Any) -> None:
 
     world = made(BY_NAME["httpx"])
     world.names["get"] = lambda client, url: client.get(httpx.URL(url), params={"per_page": 100})
-    with pytest.raises(RepeatedTokenError):
+    with pytest.raises(EndlessSourceError, match="would never end"):
         world.run(world.attempt)
 
 
@@ -414,7 +429,7 @@ def test_a_key_that_repeats_is_refused(snippet: str, made: Any) -> None:
     keyset = world.names["Keyset"]
     key = {"sqlalchemy": "day", "search_after": lambda hit: tuple(hit["sort"][:1])}[snippet]
     world.names["Keyset"] = lambda fetch, **options: keyset(fetch, **{**options, "key": key})
-    with pytest.raises(UnsortedKeyError):
+    with pytest.raises(RowOrderError, match="so rows would be skipped"):
         world.run(world.attempt)
 
 

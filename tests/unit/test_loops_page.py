@@ -14,7 +14,7 @@ from airflow.sdk import get_current_context
 from airflow.sdk.exceptions import AirflowRescheduleException
 
 from airflow_resume import checkpoint, errors, killed, loops
-from airflow_resume.loops import CursorToken, Files, Keyset, Page, Skip
+from airflow_resume.loops import CursorToken, Page
 from airflow_resume.reschedule import RESCHEDULE_AFTER
 from airflow_resume.testing import TaskAttempt, task_context
 
@@ -22,22 +22,23 @@ PAGE = (Path(__file__).parents[2] / "docs" / "loops.md").read_text()
 SNIPPETS = dict(re.findall(r"<!-- snippet: (\w+) -->\n```python\n(.*?)```", PAGE, re.DOTALL))
 
 
-class Client:
-    """The API that the page talks to: three pages of two rows."""
-
-    def orders(self, page_token: int | None) -> dict[str, Any]:
-        number = page_token or 0
-        return {"items": [number * 2, number * 2 + 1], "next_page_token": number + 1 if number < 2 else None}
-
-
 @pytest.fixture
 def first() -> TaskAttempt:
     return task_context()
 
 
+def pasted() -> dict[str, Any]:
+    """The names that a reader has who pasted the snippets as they are, one after the other."""
+    names: dict[str, Any] = {"__name__": "page"}
+    for name, snippet in SNIPPETS.items():
+        if name != "script":
+            exec(snippet, names)  # noqa: S102  our own page
+    return names
+
+
 @pytest.fixture
 def page() -> dict[str, Any]:
-    """The names that the snippets make, and what was done by them."""
+    """The same, with what notes what was done in place of the page's stand-ins."""
     done: list[Any] = []
 
     def load(rows: list[Any], key: str = "") -> None:
@@ -53,9 +54,8 @@ def page() -> dict[str, Any]:
         await asyncio.sleep(0)
         return url.upper()
 
-    names: dict[str, Any] = {
-        "__name__": "page",
-        "client": Client(),
+    names = pasted()
+    names |= {
         "load": load,
         "parse": parse,
         "process": str.upper,
@@ -64,13 +64,7 @@ def page() -> dict[str, Any]:
         "urls": ["u", "v"],
         "paths": ["a", "b"],
         "done": done,
-        "Files": Files,
-        "Skip": Skip,
-        "Keyset": Keyset,
     }
-    for name, snippet in SNIPPETS.items():
-        if name != "script":
-            exec(snippet, names)  # noqa: S102  our own page
     return names
 
 
@@ -78,7 +72,7 @@ ROWS = [[0, 1], [2, 3], [4, 5]]
 
 
 def test_there_are_no_python_blocks_that_are_not_run() -> None:
-    assert PAGE.count("```python") == len(SNIPPETS) == 12
+    assert PAGE.count("```python") == len(SNIPPETS) == 13
 
 
 def test_a_loop_and_its_state(page: dict[str, Any], first: TaskAttempt) -> None:
@@ -103,7 +97,7 @@ class Http:
 
 @pytest.mark.parametrize("fetch", ["fetch_linked", "fetch_more"])
 def test_links_and_has_more(fetch: str, page: dict[str, Any], first: TaskAttempt) -> None:
-    page["http"] = Http()
+    page["httpx"] = Http()
     found: list[int] = []
     attempt = first
     for leave_at in (3, None):
@@ -114,6 +108,20 @@ def test_links_and_has_more(fetch: str, page: dict[str, Any], first: TaskAttempt
                 found.append(row["id"])
         attempt = attempt.retry()
     assert found == list(range(6))
+
+
+def test_the_page_runs_as_it_is_pasted(first: TaskAttempt, capsys: pytest.CaptureFixture[str]) -> None:
+    names = pasted()
+    with first:
+        names["ingest"].function()
+        assert names["count_rows"].function() == 6
+        names["load_tables"](["t"])
+        names["process_all"](names["paths"])
+        asyncio.run(names["fetch_all"].function())
+        names["parse_all"](["a.csv", "bad.csv"])
+    seen = [line for line in capsys.readouterr().out.splitlines() if "[info" not in line]
+    assert seen[:9] == ["load [0, 1]", "load [2, 3]", "load [4, 5]"] * 3
+    assert sorted(seen[9:]) == ["A.CSV", "B.CSV", "HTTPS://EXAMPLE.COM/A", "HTTPS://EXAMPLE.COM/B"]
 
 
 def test_a_queue_that_is_drained(page: dict[str, Any], first: TaskAttempt) -> None:

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowSkipException, AirflowTaskTimeout
-from job_hooks import LookUpHooks, equipped
 
 from airflow_resume import PollPolicy, ResumePolicy
 from airflow_resume.errors import JobWaitTimeoutError, SupersededError, TaskStoppedError
 from airflow_resume.testing import FakeJobs, TaskAttempt, task_context
 from airflow_resume_mixins import ResumableJobMixin
+from tests.support.jobs.hooks import LookUpHooks, equipped
 
 AT_ONCE = PollPolicy(interval=timedelta(0), max_interval=timedelta(0), jitter=0)
 NO_TIME = PollPolicy(interval=timedelta(0), max_interval=timedelta(0), jitter=0, timeout=timedelta(0))

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from airflow.sdk import BaseOperator
 from airflow.sdk import ResumableJobMixin as AirflowResumableJobMixin
-from job_hooks import JobHooks, equipped
 
 from airflow_resume import PollPolicy, ResumePolicy
 from airflow_resume.testing import FakeJobs, TaskAttempt, task_context
 from airflow_resume_mixins import ResumableJobMixin
+from tests.support.jobs.hooks import JobHooks, equipped
 
 
 class Hooks(JobHooks):
@@ -136,7 +136,7 @@ def test_a_job_that_the_operators_own_on_kill_ends_is_not_said_to_live_on(caplog
     with caplog.at_level(logging.INFO):
         killed(Wrapped, marked_failed)
     assert "the operator's own on_kill is to end its job 'job-0'" in caplog.text
-    assert "lives on" not in caplog.text
+    assert "keeps running" not in caplog.text
 
 
 def test_the_policy_may_let_a_deploy_end_the_job() -> None:

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 from airflow.sdk import BaseOperator
-from job_hooks import JobHooks, LookUpHooks, equipped
 
 from airflow_resume import PollPolicy, ResumePolicy, run_job
-from airflow_resume.errors import NameInUseError
+from airflow_resume.errors import UsageError
 from airflow_resume.testing import FakeJobs, TaskAttempt, task_context
 from airflow_resume_mixins import ResumableJobMixin
+from tests.support.jobs.hooks import JobHooks, LookUpHooks, equipped
 
 POLICY = ResumePolicy(poll=PollPolicy(interval=timedelta(0), max_interval=timedelta(0)))
 WHAT_TO_DO = re.escape("\nAn operator has one job. Give each job a task of its own, or submit the others by run_job(")
@@ -50,7 +50,7 @@ def executed(kind: type[Train], jobs: FakeJobs, attempt: TaskAttempt) -> Any:
 
 def test_a_second_job_of_an_operator_is_refused_and_its_first_one_kept() -> None:
     jobs, attempt = FakeJobs(), task_context()
-    with pytest.raises(NameInUseError, match=WHAT_TO_DO) as raised:
+    with pytest.raises(UsageError, match=WHAT_TO_DO) as raised:
         executed(Twice, jobs, attempt)
     assert "name=f'" not in str(raised.value), "an operator has no name to give"
     assert len(jobs.jobs) == 1
@@ -59,7 +59,7 @@ def test_a_second_job_of_an_operator_is_refused_and_its_first_one_kept() -> None
 @pytest.mark.parametrize("kind", [WithinItself, WithinItselfWithoutLookUp])
 def test_an_operator_that_begins_in_its_own_submit_is_refused_and_submits_nothing(kind: type[Any]) -> None:
     jobs = FakeJobs()
-    with pytest.raises(NameInUseError, match=WHAT_TO_DO):
+    with pytest.raises(UsageError, match=WHAT_TO_DO):
         executed(kind, jobs, task_context())
     assert jobs.jobs == []
 

@@ -12,7 +12,7 @@ from uuid import UUID
 
 import pytest
 
-from airflow_resume import checkpoint
+from airflow_resume import checkpoint, values
 from airflow_resume.errors import InvalidValueError
 from airflow_resume.loops import CursorToken, Offset, Page
 from airflow_resume.natives import native
@@ -136,6 +136,14 @@ def test_what_is_not_known_stays_as_it_is(value: Any) -> None:
 def test_a_named_tuple_as_a_token_is_refused_as_it_would_come_back_as_a_tuple() -> None:
     with pytest.raises(InvalidValueError, match=r"is a Pair.*\n.*tuple\(value\)"):
         list(checkpoint(pages(Pair(1), []), name="l", store=MemoryStore()))
+
+
+@pytest.mark.parametrize("value", [(1, "a"), {1, 2}, timedelta(1), Path("/a"), numpy.arange(2), Pair(1)])
+def test_where_only_json_is_taken_the_line_to_write_is_taken(value: Any) -> None:
+    with pytest.raises(InvalidValueError) as told:
+        values.check(value)
+    line = str(told.value.remedy).partition(", such as ")[2].removesuffix(".")
+    values.check(eval(line.partition(", or ")[2].partition(" where")[0] or line, {"value": value}))  # noqa: S307  ours
 
 
 # --- functions that resume ------------------------------------------------------------------------------------

@@ -8,14 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import recorded_places
-from changing_laws import Laws
-from changing_sources import CHANGING, SIZE
-from recorded_places import CHANGES, KEY, ROWS, source_of, take_up
+
+from tests.support.loops.changing_laws import Laws
+from tests.support.loops.changing_sources import CHANGING, SIZE
+from tests.support.records import positions
+from tests.support.records.positions import CHANGES, KEY, ROWS, source_of, take_up
 
 RECORDS = Path(__file__).parents[1] / "fixtures"
 RELEASES = ["records-0.1", "records-0.1-a0002a6"]
-EVERY = {(folder, name): left for folder in RELEASES for name, left in recorded_places.every(RECORDS / folder)}
+EVERY = {(folder, name): left for folder in RELEASES for name, left in positions.every(RECORDS / folder)}
 
 SOURCES = [name for name in CHANGING if name != "list of texts"]
 """That one is known by its last element, which those releases did not keep; the other lists stand for it."""

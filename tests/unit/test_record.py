@@ -4,9 +4,10 @@ from typing import Any, ClassVar
 
 import pytest
 
-from airflow_resume.errors import InvalidValueError, UnreadableRecordError, WrongRecordError
-from airflow_resume.record import Record, Slot
+from airflow_resume.errors import InvalidValueError, StoreUnavailableError, UnreadableRecordError
+from airflow_resume.record import Record, StoredRecord
 from airflow_resume.store import MemoryStore
+from tests.support.kit.raised import having
 
 
 class Example(Record):
@@ -14,11 +15,11 @@ class Example(Record):
     extra_text: str | None = None
 
 
-def slot(stored: Any = None) -> Slot[Example]:
+def slot(stored: Any = None) -> StoredRecord[Example]:
     store = MemoryStore()
     if stored is not None:
         store.set("k", stored)
-    return Slot(store, "k", Example)
+    return StoredRecord(store, "k", Example)
 
 
 def test_a_missing_record_is_none() -> None:
@@ -46,6 +47,9 @@ def test_fields_of_a_newer_minor_version_are_kept() -> None:
         ("nonsense", "not a record"),
         ({"key": "k"}, "not a record"),
         ([1], "not a record"),
+        ({"v": True, "key": "k"}, "not a record"),
+        ({"v": 0, "key": "k"}, "not a record"),
+        ({"v": -1, "key": "k"}, "not a record"),
         ({"v": 1, "key": "k", "n": "many"}, "changed by hand or damaged.*n:"),
     ],
 )
@@ -57,7 +61,7 @@ def test_an_unreadable_record_says_why_and_what_to_do(stored: Any, why: str) -> 
 
 
 def test_the_record_of_another_key_is_refused() -> None:
-    with pytest.raises(WrongRecordError, match=r"Asked for 'k'.*'other'"):
+    with pytest.raises(StoreUnavailableError, match=r"Asked for 'k'.*'other'", check=having(key="k")):
         slot({"v": 1, "key": "other"}).read()
 
 
@@ -87,3 +91,15 @@ def test_a_summary_is_stored_first_and_then_what_people_look_for() -> None:
 def test_a_summary_is_not_read() -> None:
     place = slot({"v": 1, "key": "k", "n": 3, "summary": {"of": "a newer kind"}})
     assert place.read() == Example(key="k", n=3)
+
+
+@pytest.mark.parametrize("error", [ValueError("x"), TypeError(), KeyError("x"), OverflowError(), RecursionError()])
+def test_whatever_a_part_of_it_raises_is_one_error(error: Exception) -> None:
+    with pytest.raises(UnreadableRecordError, match="changed by hand or damaged") as caught, slot().reading():
+        raise error
+    assert caught.value.__cause__ is error
+
+
+def test_other_errors_of_the_package_pass() -> None:
+    with pytest.raises(StoreUnavailableError), slot().reading():
+        raise StoreUnavailableError

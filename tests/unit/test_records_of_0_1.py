@@ -11,10 +11,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import recorded
-import recorded_backend
-from recorded_jobs import RESULTS
-from released import NoHistoryError, run_recorded, unpack
+
+from airflow_resume import checkpoint
+from airflow_resume.loops import PageNumber
+from airflow_resume.loops.loop_record import LoopRecord
+from airflow_resume.testing import task_context
+from tests.support.records import all_kinds as recorded
+from tests.support.records import backend as recorded_backend
+from tests.support.records.jobs import RESULTS
+from tests.support.records.releases import NoHistoryError, run_recorded, unpack
 
 LEFT = Path(__file__).parents[1] / "fixtures" / "records-0.1"
 EVERY = {(kind, name): left for kind, name, left in recorded.every(LEFT)}
@@ -49,6 +54,29 @@ def test_records_of_every_phase_and_kind_were_left() -> None:
     assert any(mark["islands"] for mark in marks)
     assert any(mark.get("ties") for mark in marks)
     assert max(len(mark["history"]) for mark in marks) == 10
+
+
+def test_a_loop_of_0_1_that_ended_short_is_taken_up_as_done() -> None:
+    """0.1 did not keep that an API had ended before the number of pages that it had announced."""
+    pages = next(loop for loop in _records("loop") if loop["kind"] == "page_number" and loop.get("total"))
+    short = {**pages, "done": True, "n": pages["total"] - 1}
+    assert LoopRecord.model_validate(short).done
+    of_today = {**short, "at": {**short["at"], "epoch": {**short["at"]["epoch"], "try": 1}}}
+    with pytest.raises(ValueError, match="has done all its elements"):
+        LoopRecord.model_validate(of_today)
+
+
+def test_a_task_that_takes_up_a_loop_of_0_1_that_ended_short_leaves_what_the_next_one_reads() -> None:
+    pages = next(loop for loop in _records("loop") if loop["kind"] == "page_number" and loop.get("total"))
+    epoch = {name: value for name, value in pages["at"]["epoch"].items() if name != "try"}
+    key, at = pages["key"], {**pages["at"], "epoch": {**epoch, "max_tries": 3, "clear_number": 0}}
+    attempt = task_context(retries=3)
+    attempt.context["task_state_store"].set(key, {**pages, "done": True, "n": pages["total"] - 1, "at": at})
+    for _ in range(2):
+        attempt = attempt.retry()
+        with attempt:
+            source: PageNumber[Any] = PageNumber(lambda _page: pytest.fail("it is done"))
+            assert list(checkpoint(source, name=key.removeprefix("resume.loop."), on_change="resume")) == []
 
 
 def _records(prefix: str) -> list[Any]:

@@ -104,6 +104,32 @@ def test_anything_else_is_left_alone(call: str) -> None:
     assert misplaced_in(call) == []
 
 
+def unended_in(source: str) -> list[str]:
+    """Messages that a remedy follows, and that do not end as a sentence does."""
+    calls = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call) and is_message(node)]
+    found = []
+    for call in calls:
+        has_remedy = isinstance(call.func, ast.Name) and call.func.id in ERRORS and len(call.args) > 1
+        for text in [text for argument in call.args[:1] for text in texts_of(argument)]:
+            first, newline, _ = text.partition("\n")
+            if (has_remedy or newline) and not first.endswith((".", "?", "!", ":", "X", ". %s")):
+                found.append(first)
+    return found
+
+
+@pytest.mark.parametrize("path", files(), ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_a_message_ends_as_a_sentence_where_a_remedy_follows(path: Path) -> None:
+    assert unended_in(path.read_text()) == []
+
+
+@pytest.mark.parametrize(
+    "call",
+    ['LoopError(f"{it} is so", "Give it a name.")', 'ValueError(f"It is " f"{so} here\\nSet it.")'],
+)
+def test_a_message_without_its_end_is_found(call: str) -> None:
+    assert len(unended_in(call)) == 1
+
+
 def test_the_defaults_of_the_classes_keep_to_it() -> None:
     kinds = [getattr(errors, name) for name in sorted(ERRORS)]
     assert [kind.__name__ for kind in kinds if REMEDY.search(str(kind()).partition("\n")[0])] == []

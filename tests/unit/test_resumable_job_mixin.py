@@ -6,15 +6,15 @@ from typing import Any
 import pytest
 from airflow.sdk import BaseOperator
 from airflow.sdk import ResumableJobMixin as AirflowResumableJobMixin
-from job_hooks import JobHooks, LookUpHooks, equipped
 
 from airflow_resume import JobStatus, PollPolicy, ResumePolicy
 from airflow_resume.errors import LostSubmissionError, NoStateStoreError
 from airflow_resume.testing import CrashWorld, FakeJobs, World, explore_crashes, task_context
+from airflow_resume.testing.crashes.outcome import ExplorationOutcome
 from airflow_resume.testing.oracles import each_effect_exactly_once, same_result
-from airflow_resume.testing.outcome import Outcome
 from airflow_resume.testing.points import CrashedError
 from airflow_resume_mixins import ResumableJobMixin
+from tests.support.jobs.hooks import JobHooks, LookUpHooks, equipped
 
 KEY = "resume.job.job"
 
@@ -56,7 +56,7 @@ def test_one_job_and_one_result_whenever_the_attempts_die() -> None:
     def attempt(world: CrashWorld) -> Any:
         return execute(operator(FindingTrain, world.jobs), task_context(world=world.airflow).context)
 
-    def oracle(outcome: Outcome[CrashWorld]) -> None:
+    def oracle(outcome: ExplorationOutcome[CrashWorld]) -> None:
         assert len(outcome.world.jobs.jobs) == 1
         assert outcome.result == {"job": 0}
         assert task_context(world=outcome.world.airflow).task_store.values["remote_job_id"] == 0
@@ -138,7 +138,7 @@ def test_a_context_without_a_store_submits_nothing() -> None:
     ],
 )
 def test_a_status_is_failed_only_by_a_word_for_it(said: Any, status: JobStatus) -> None:
-    from airflow_resume_mixins.resumable_job import OperatorJobs
+    from airflow_resume_mixins.operator_jobs import OperatorJobs
 
     made = operator(Train, numbered())
     equipped(made, get_job_status=lambda _id, _context: said)
@@ -228,7 +228,7 @@ def test_a_class_in_between_hides_no_hook_of_the_operator() -> None:
 
 
 def test_declarations_may_be_properties_and_methods() -> None:
-    from airflow_resume_mixins.resumable_job import OperatorJobs
+    from airflow_resume_mixins.operator_jobs import OperatorJobs
 
     class Declaring(Train):
         @property

@@ -11,14 +11,15 @@ from airflow.sdk import Asset
 from airflow_resume import store as stores
 from airflow_resume.channel import InlineChannel
 from airflow_resume.errors import (
-    AssetInactiveError,
     AssetNotDeclaredError,
     NoStateStoreError,
+    ResumeError,
     StoreRefusedError,
     StoreUnavailableError,
     SupersededError,
 )
-from airflow_resume.store import AirflowStore, MemoryStore, asset_store, open_task_store, task_store
+from airflow_resume.store import AirflowStore, MemoryStore
+from airflow_resume.task_stores import asset_store, open_task_store, task_store
 
 
 class AirflowRuntimeError(Exception):
@@ -51,7 +52,7 @@ class Accessor:
         self._play()
 
 
-def wrapped(accessor: Accessor, refused: type[Exception] = SupersededError) -> AirflowStore:
+def wrapped(accessor: Accessor, refused: Callable[[], Exception] = SupersededError) -> AirflowStore:
     return AirflowStore(
         accessor=accessor, find_channel=InlineChannel, refused=refused, options={"retention": timedelta.max}
     )
@@ -89,11 +90,29 @@ def test_an_api_server_that_stays_away_is_a_named_error_that_a_retry_can_help(mo
         wrapped(Accessor(*[AirflowRuntimeError(503)] * 3)).get("k")
 
 
-@pytest.mark.parametrize("status", [404, 409, 410])
-@pytest.mark.parametrize("refused", [SupersededError, AssetInactiveError])
-def test_a_refused_write_says_what_it_means(status: int, refused: type[Exception]) -> None:
-    with pytest.raises(refused):
-        wrapped(Accessor(AirflowRuntimeError(status)), refused).set("k", 1)
+@pytest.mark.parametrize("status", [404, 409])
+@pytest.mark.parametrize("refused", [SupersededError(), StoreRefusedError(asset="orders")])
+def test_a_refused_write_says_what_it_means(status: int, refused: ResumeError) -> None:
+    with pytest.raises(type(refused), check=lambda error: error is refused):
+        wrapped(Accessor(AirflowRuntimeError(status)), lambda: refused).set("k", 1)
+
+
+@pytest.mark.parametrize(
+    ("status", "message"),
+    [
+        (404, "Task instance 0199 not found"),  # Airflow 3.3
+        (404, "Task Instance not found"),  # Airflow 3.4, which does not know the attempt at all
+        (410, "Task Instance not found in the working set; its attempt has been archived"),  # Airflow 3.4
+        (410, "gone"),
+    ],
+)
+def test_a_refusal_that_names_the_attempt_means_superseded_for_the_store_of_an_asset_too(
+    status: int, message: str
+) -> None:
+    error = AirflowRuntimeError(status)
+    error.error.detail["detail"] = {"detail": {"reason": "not_found", "message": message}}
+    with pytest.raises(SupersededError):
+        wrapped(Accessor(error), lambda: StoreRefusedError(asset="orders")).set("k", 1)
 
 
 def raising_in(module: str, error: Exception) -> Callable[..., Any]:

@@ -36,7 +36,7 @@ def test_an_orphan_ends_within_moments_and_a_task_whose_supervisor_lives_goes_on
     *, monkeypatch: pytest.MonkeyPatch, lives: bool
 ) -> None:
     monkeypatch.setitem(sys.modules, TASK_RUNNER, SimpleNamespace(SUPERVISOR_COMMS=object()))  # type: ignore[arg-type]
-    monkeypatch.setattr(supervisor, "LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(supervisor, "CHECK_SECONDS", 0.05)
     told, tell = os.pipe()
     parent = os.fork()
     if parent == 0:
@@ -81,4 +81,4 @@ def test_where_no_thread_can_be_started_the_task_goes_on_and_the_log_says_so(
     monkeypatch.setattr(threading.Thread, "start", no_thread)
     with dies_with_supervisor():
         pass
-    assert "goes on beside the next attempt: can't start new thread" in caplog.text
+    assert "cannot be watched: can't start new thread" in caplog.text

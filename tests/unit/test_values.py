@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from airflow_resume import values
 from airflow_resume.errors import InvalidKeyError, InvalidValueError, ValueTooLargeError
-from airflow_resume.testing import wire
+from airflow_resume.testing.fakes import wire
 
 
 def nested(depth: int) -> Any:
@@ -86,12 +86,39 @@ def test_a_dict_that_looks_like_a_tag_is_not_mistaken_for_one() -> None:
     assert values.decode(values.encode({"~datetime": "tomorrow"})) == {"~datetime": "tomorrow"}
 
 
+@pytest.mark.parametrize(
+    "tagged",
+    [
+        {"~datetime": "garbage"},
+        {"~datetime": 7},
+        {"~date": []},
+        {"~decimal": "garbage"},
+        {"~decimal": [0, [1], 0]},
+        {"~uuid": "garbage"},
+        {"~uuid": 1.5},
+        {"~bytes": "garbage!"},
+        {"~bytes": 5},
+        {"~tuple": 7},
+        {"~tuple": "abc"},
+        {"~tuple": [1, {"~uuid": None}]},
+        {"~dict": 3},
+        {"~dict": [1]},
+    ],
+)
+def test_what_is_tagged_and_was_never_encoded_is_refused(tagged: Any) -> None:
+    for stored in (tagged, [tagged], {"a": tagged, "b": 1}):
+        with pytest.raises(
+            InvalidValueError, match=r"is tagged as a \w+ and cannot be read as one\.\nIt was changed by hand"
+        ):
+            values.decode(stored)
+
+
 def test_a_value_too_large_names_its_size_the_limit_and_its_biggest_part() -> None:
     with pytest.raises(
         ValueTooLargeError, match=r"'k' has 60,0\d\d bytes and may have 60,000.*\$\.state\.big"
     ) as caught:
         values.check_size("k", {"state": {"big": "x" * 60_000, "small": 1}})
-    assert "store where it is" in str(caught.value)
+    assert "store its address" in str(caught.value)
 
 
 @pytest.mark.parametrize("name", ["", ".a/b", "a b", "é", "x" * 200, "a\n", "a\x00"])
@@ -168,3 +195,45 @@ def test_what_is_seen_at_a_glance_changes_no_verdict(value: object) -> None:
 
     if value is not None:
         assert verdict(lambda: values.check(value)) == verdict(lambda: values._check(value, "$", 0))
+
+
+EVIL = "x\n2026-01-01 CRITICAL forged\x1b[2J\u202e" + "y" * 5_000
+
+
+class Odd:
+    def __repr__(self) -> str:
+        return EVIL
+
+
+@pytest.mark.parametrize(
+    "refused",
+    [
+        lambda: values.check({EVIL: None, "b": object()}),
+        lambda: values.check({EVIL: object()}),
+        lambda: values.check({EVIL: {EVIL: {EVIL: math.nan}}}),
+        lambda: values.check({EVIL: 2**70}),
+        lambda: values.check({EVIL: "\x00"}),
+        lambda: values.check({EVIL + "\x00": 1}),
+        lambda: values.check({EVIL + "\ud800": 1}),
+        lambda: values.check({Odd(): 1}),
+        lambda: values.check({(EVIL,): 1}),
+        lambda: values.make_key("resume.job", EVIL),
+        lambda: values.make_key("resume.job", "k" * 100_000),
+        lambda: values.check_size(EVIL, "v" * 70_000),
+        lambda: values.check_size("resume.loop.l", {EVIL: {EVIL: "v" * 70_000}}),
+        lambda: values.decode({"~datetime": EVIL}),
+        lambda: values.plain_id({EVIL: object()}),
+    ],
+)
+def test_what_a_message_shows_of_keys_and_values_is_escaped_and_short(refused: Any) -> None:
+    with pytest.raises((InvalidKeyError, InvalidValueError)) as caught:
+        refused()
+    for text in (caught.value.message, caught.value.remedy or ""):
+        assert text.isprintable()
+        assert len(text) < 700
+
+
+def test_a_long_key_of_a_record_is_shown_whole() -> None:
+    key = "resume.loop." + "k" * 188
+    with pytest.raises(InvalidValueError, match=key):
+        values.check_size(key, "v" * 70_000)

@@ -18,13 +18,13 @@ import psycopg2  # type: ignore[import-untyped]
 import pytest
 from airflow.providers.common.sql.hooks.sql import DbApiHook
 from airflow.sdk import Asset
-from source_tables import SESSIONS, connected, filled, libpq, local, mysql_arguments, nights
-from sql_places import database_on_mysql, schema_on_postgresql
 
 import airflow_resume
 from airflow_resume import watermark
 from airflow_resume.testing import task_context
 from airflow_resume.watermarks import Watermark
+from tests.support.backends.databases import database_on_mysql, schema_on_postgresql
+from tests.support.watermarks.source_tables import SESSIONS, connected, filled, libpq, local, mysql_arguments, nights
 
 PAGE = (Path(__file__).parents[2] / "docs" / "watermark-databases.md").read_text()
 SNIPPETS = dict(re.findall(r"<!-- snippet: (\w+) -->\n```python\n(.*?)```", PAGE, re.DOTALL))
@@ -196,9 +196,17 @@ def test_two_marks_in_one_query(source: Source, postgresql: str) -> None:
         assert names.changed_since(*windows, connection) == []
 
 
+def test_the_page_is_read_as_it_is_pasted(source: Source) -> None:
+    names: dict[str, Any] = {"__name__": "page"}
+    for snippet in SNIPPETS.values():
+        exec(compile(snippet, "page", "exec", dont_inherit=True), names)  # noqa: S102  our own page
+    assert names["watermark"] == source.watermark
+    assert {"DSN", "URL", "PLACE", "FILE", "save"} <= set(names)
+
+
 def test_there_are_no_python_blocks_that_are_not_run() -> None:
     run = {recipe[0] for recipe in [*ON_POSTGRESQL, *ON_MARIADB]} | {"sqlite", "text", "join"}
-    assert set(SNIPPETS) == run
+    assert set(SNIPPETS) == run | {"settings"}
     assert PAGE.count("```python") == len(SNIPPETS)
 
 

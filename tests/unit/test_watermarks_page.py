@@ -16,14 +16,14 @@ import psycopg2
 import pytest
 from airflow.sdk import Asset
 from airflow.sdk.exceptions import TaskDeferred
-from source_tables import filled, libpq
-from sql_places import schema_on_postgresql
 from sqlalchemy import create_engine
 from sqlalchemy.pool import StaticPool
 
 from airflow_resume import errors
 from airflow_resume.testing import TaskAttempt, World, task_context
 from airflow_resume.watermarks.commit import Outcome
+from tests.support.backends.databases import schema_on_postgresql
+from tests.support.watermarks.source_tables import filled, libpq
 
 PAGE = (Path(__file__).parents[2] / "docs" / "watermarks.md").read_text()
 SNIPPETS = dict(re.findall(r"<!-- snippet: (\w+) -->\n```python\n(.*?)```", PAGE, re.DOTALL))
@@ -79,33 +79,40 @@ def source() -> Source:
 
 @pytest.fixture
 def page(source: Source) -> dict[str, Any]:
-    """The names that the snippets make."""
-    names: dict[str, Any] = {
-        "__name__": "page",
-        "connect": source.connect,
-        "connection": source.connect(),
-        "query": source.query,
-        "save": source.save,
-        "replace": source.note,
-        "load_report": source.note,
-        "copy": source.note,
-        "sum_up": source.note,
-        "write_file": source.note,
-        "move_file": source.note,
-        "read_feed": source.read_feed,
-        "min_active_rowversion": lambda: b"\0\0\0\0\0\0\7\xd2",
-        "fetch_readings": source.fetch_readings,
-        "fetch_tickets": source.fetch_tickets,
-        "engine": source.engine,
-        "pd": pd,
-        "start_export": lambda *_: 7,
-        "ExportTrigger": lambda job: f"a trigger for {job}",
-        "read_export": lambda _job: source.rows,
-    }
+    """The names that the snippets make, with a source that notes what is saved in place of the page's stand-ins."""
+    return pasted(
+        {
+            "connect": source.connect,
+            "connection": source.connect(),
+            "query": source.query,
+            "save": source.save,
+            "replace": source.note,
+            "load_report": source.note,
+            "copy": source.note,
+            "sum_up": source.note,
+            "write_file": source.note,
+            "move_file": source.note,
+            "read_feed": source.read_feed,
+            "min_active_rowversion": lambda: b"\0\0\0\0\0\0\7\xd2",
+            "fetch_readings": source.fetch_readings,
+            "fetch_tickets": source.fetch_tickets,
+            "engine": source.engine,
+            "start_export": lambda *_: 7,
+            "ExportTrigger": lambda job: f"a trigger for {job}",
+            "read_export": lambda _job: source.rows,
+        }
+    )
+
+
+def pasted(stand_ins: dict[str, Any]) -> dict[str, Any]:
+    """The names that a reader has who pasted the snippets as they are, one after the other."""
+    names: dict[str, Any] = {"__name__": "page"}
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        for snippet in SNIPPETS.values():
+        for name, snippet in SNIPPETS.items():
             exec(snippet, names)  # noqa: S102  our own page
+            if name == "stand_ins":
+                names |= stand_ins
     return names
 
 
@@ -132,13 +139,25 @@ def test_the_window(page: dict[str, Any], source: Source) -> None:
     assert source.saved[0][0] == FIRST
 
 
+def test_the_page_runs_as_it_is_pasted(capsys: pytest.CaptureFixture[str]) -> None:
+    names = pasted({})
+    attempt = attempt_of("orders")
+    run_next(names, "load", attempt)
+    shown = [line for line in capsys.readouterr().out.splitlines() if line.startswith("replace ")]
+    assert [line.partition("[")[2] for line in shown] == [f"{names['ROWS']}"[1:]]
+    for function, asset in (("load_events", "events"), ("load_readings", "readings"), ("load_feed", "feed")):
+        run(names, function, asset)
+    run(names, "load_summary", "readings")
+    run(names, "load_table", "tables", table="orders")
+
+
 @pytest.mark.parametrize("driver", [psycopg2.connect, psycopg.connect])
 def test_the_first_snippet_on_a_real_server(page: dict[str, Any], source: Source, driver: Any) -> None:
     with schema_on_postgresql() as url:
         page["connect"] = lambda: driver(libpq(url, "UTC"))
         with filled(url, "timestamptz", table="orders", column="updated_at") as write:
             write({1: "2026-01-01 00:00Z", 2: "2025-12-31 23:59Z"})
-            run(page, "load", "orders")
+            run(page, "load_from_database", "orders")
     assert [row[0] for row in source.saved[0][2]] == [1]
 
 

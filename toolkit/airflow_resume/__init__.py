@@ -2,7 +2,7 @@
 
 - `run_job`: submit one job to another system and wait for it (operators: `airflow_resume_mixins.ResumableJobMixin`;
   coroutines: `arun_job`).
-- `checkpoint`: a loop over pages or batches that goes on where it was.
+- `checkpoint`: a loop over pages or batches that continues where it was.
 - `watermark`: load what is new since the last run, and never skip a row.
 - `ResumeError`: what all errors of this package are.
 

@@ -1,29 +1,31 @@
 """Who is running: the scope of the task instance, the try, and the clear epoch.
 
-State outlives retries, and in Airflow 3.3 it outlives a clear as well, so a record alone does not tell a retry
-("go on") from a cleared task ("do it again"). The clear epoch does: `max_tries` never moves on a retry and moves on
-a clear; `clear_number` of the run moves on a clear of any task of the run.
+State is kept across retries, and in Airflow 3.3 across a clear as well. So a record alone does not tell a retry
+("continue") from a cleared task ("do it again"). The clear epoch does: a retry never changes `max_tries`, and a clear
+does; `clear_number` of the run changes when any task of the run is cleared.
 
-`max_tries` becomes the number of tries so far plus the task's retries. Where retries were edited down by as many, it
-stays the same number. Then the start of the Dag run tells, which moves when a task of a finished run is cleared; see
-`Attempt.cleared_since`.
+A clear sets `max_tries` to the number of tries so far plus the task's retries. If `retries` was reduced by the number
+of tries so far, `max_tries` stays the same. Then the start of the Dag run may show the clear: it changes when a task of
+a finished run is cleared. See `Attempt.cleared_since`.
 """
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from enum import Enum
-from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, TypeVar
+from uuid import UUID
 from weakref import WeakKeyDictionary
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field
 
-from airflow_resume.errors import NameInUseError, NoStateStoreError
+from airflow_resume.errors import NoStateStoreError, UsageError
 
 if TYPE_CHECKING:
     from airflow.sdk.definitions.context import Context
@@ -37,64 +39,107 @@ def utc_now() -> datetime:
     return datetime.now(tz=timezone.utc)
 
 
+def _written_moment(moment: object) -> object:
+    """Refuse other forms that pydantic would accept, such as a number of seconds since 1970."""
+    if isinstance(moment, (datetime, str)) and (isinstance(moment, datetime) or _MOMENT.match(moment)):
+        return moment
+    raise ValueError("a time is a text such as 2026-01-01T00:00:00Z")
+
+
+_MOMENT = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:")
+
+
+def _checked_moment(moment: datetime) -> datetime:
+    moment.astimezone(timezone.utc)  # fails for some moments of the first and the last day of the calendar
+    return moment
+
+
+Moment = Annotated[AwareDatetime, BeforeValidator(_written_moment), AfterValidator(_checked_moment)]
+"""A point in time in a record: it has a zone, and can be converted to UTC."""
+Whole = Annotated[int, Field(strict=True)]
+"""A whole number in a record. `"-0"`, 1.0 and True do not count."""
+Count = Annotated[int, Field(strict=True, ge=0)]
+Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
+Flag = Annotated[bool, Field(strict=True)]
+"""True or False in a record, and not 1 or "yes"."""
+
+
+def _is_true(value: object) -> object:
+    if value is not True:
+        raise ValueError("it is true, or left out")
+    return value
+
+
+Yes: TypeAlias = Annotated[Literal[True], BeforeValidator(_is_true)]
+"""A flag in a record: true, or left out."""
+
+
+def _checked_start(start: str) -> str:
+    if datetime.fromisoformat(start).tzinfo is None:
+        raise ValueError("a time needs its zone")
+    return start
+
+
 class Cleared(Enum):
     """Was the task cleared since a record was written?"""
 
     NO = "no"
     PERHAPS = "perhaps"
-    """Some task of the run was cleared, and that it was this one cannot be told: treat it as a retry."""
+    """A task of the run was cleared, and it is not known whether it was this one. It is treated as a retry."""
     YES = "yes"
 
 
 class Epoch(BaseModel):
-    """What moves when a task is cleared."""
+    """The values that distinguish a clear from a retry."""
 
     model_config = ConfigDict(defer_build=True, frozen=True, extra="allow", populate_by_name=True)
 
-    max_tries: int = 0
-    clear_number: int = 0
-    try_number: int | None = Field(default=None, validation_alias="try", serialization_alias="try")
-    """In which try this was so; None in records of version 0.1."""
-    run_started: str | None = None
-    """When the Dag run started. It stays while anything of the run is tried again, cleared or deferred; it moves when a
-    task of a run that had finished is cleared, and a run that is deleted and made again has another one. None where it
-    is not known.
+    max_tries: Annotated[int, Field(strict=True, ge=-1)] = 0  # Airflow has -1 for what has never run
+    clear_number: Count = 0
+    try_number: Count | None = Field(default=None, validation_alias="try", serialization_alias="try")
+    """The try in which these values were read; None in records of version 0.1."""
+    run_started: Annotated[str, AfterValidator(_checked_start)] | None = None
+    """When the Dag run started. It stays the same while tasks of the run are retried, cleared or deferred. It changes
+    when a task of a finished run is cleared, and when the run is deleted and created again. None if it is not known.
     """
 
 
 class Claim(BaseModel):
-    """The attempt that last took hold of a record, and when."""
+    """The attempt that last claimed a record, and when."""
 
     model_config = ConfigDict(defer_build=True, frozen=True, extra="allow", populate_by_name=True)
 
-    try_number: int = Field(validation_alias="try", serialization_alias="try")
-    at: datetime
+    try_number: Count = Field(validation_alias="try", serialization_alias="try")
+    at: Moment
 
 
 @dataclass(frozen=True, kw_only=True)
 class Scope:
-    """The task instance that state belongs to."""
+    """The task instance that state belongs to.
+
+    Args:
+        dag_id, run_id, task_id, map_index: as Airflow has them.
+        iteration: of a task in a loop of tasks (Airflow 3.4): the region and the index in it. None outside such a loop.
+    """
 
     dag_id: str = ""
     run_id: str = ""
     task_id: str = ""
-    map_index: int = -1
+    map_index: Whole = -1
+    iteration: str | None = None
 
     def identity(self) -> list[str | int]:
-        """What makes the task instance unlike any other of this deployment, as JSON.
+        """What identifies the task instance within this deployment, as JSON.
 
-        A Dag run that is deleted and made again with its run id has the same.
+        If a Dag run is deleted and created again with the same run id, its tasks have the same identity.
         """
-        return [self.dag_id, self.run_id, self.task_id, self.map_index]
-
-
-def _not_known() -> None:
-    """Outside a task, and in a context that a test made by hand."""
+        known: list[str | int] = [self.dag_id, self.run_id, self.task_id, self.map_index]
+        return known if self.iteration is None else [*known, self.iteration]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Attempt:
-    """One try of one task instance; outside a task, a try of nothing in particular."""
+    """One try of one task instance. Outside a task every field has a neutral value."""
 
     scope: Scope = Scope()
     try_number: int = 1
@@ -102,19 +147,21 @@ class Attempt:
     uncleared: Epoch = field(default_factory=Epoch)
     """What `epoch` would be if the task had never been cleared."""
     retries: int | None = None
-    """Of the task; None when it is not known."""
+    """The retries of the task; None when they are not known."""
     names_in_use: set[str] = field(default_factory=set, compare=False)
-    """Outside a task always empty: there, using a name again is how a script resumes."""
+    """Outside a task always empty, as there a script resumes by using a name again."""
     process: object = field(default=None, compare=False)
-    """The task's store: the same object in all contexts of one attempt, and another in every other one."""
-    ask_state: Callable[[], str | None] = field(default=_not_known, compare=False)
+    """The task's store: the same object in all contexts of one attempt, and another object in every other attempt."""
+    ask_state: Callable[[], str | None] = field(default=lambda: None, compare=False)
     """Asks Airflow for the state of the task instance, such as `"running"`; None when it cannot be asked."""
     stats_tags: Mapping[str, str] = field(default_factory=dict, compare=False)
     """Tags for metrics, as Airflow's own mixin has them."""
+    started: datetime | None = field(default=None, compare=False)
+    """When the task began, by the clock of its worker. After a deferral, it is when the try began."""
 
     @property
     def has_identity(self) -> bool:
-        """Whether this is a task instance, and no script."""
+        """Whether this is a task instance, and not a script."""
         return bool(self.scope.dag_id and self.scope.run_id and self.scope.task_id)
 
     @property
@@ -127,14 +174,14 @@ class Attempt:
 
         Args:
             earlier: the epoch.
-            earlier_try: that claimed the record last, for an epoch that does not know its try.
-            ended: the work on record is done, so that there was hardly a reason for a mere retry.
+            earlier_try: the try that last claimed the record, for an epoch that does not know its try.
+            ended: the work on record is done, so a retry is unlikely.
 
-        `max_tries` that has moved says it. If it has not, some task of the run must have been cleared and this be a
-        later try. Then the start of the run says it: that moves when a task of a finished run is cleared, and of those
-        only the cleared ones run again. In a run that has not finished, `max_tries` may still be what a clear makes of
-        it (the tries until then, and the retries there are now). That is how a retry after an edit of `retries` and a
-        clear of another task looks too, so it counts only where the work is done.
+        If `max_tries` has changed, the task was cleared. If not, it can only have been cleared if some task of the run
+        was, and if this is a later try. Then the start of the run tells: it changes when a task of a finished run is
+        cleared, and only the cleared tasks of such a run start again. In a run that has not finished, `max_tries` may
+        be the number that a clear sets (the tries so far, plus the present retries). A retry after an edit of `retries`
+        and a clear of another task looks the same, so this counts only if the work is done.
         """
         since = earlier.try_number or earlier_try
         if self.epoch.max_tries != earlier.max_tries:
@@ -155,20 +202,21 @@ class Attempt:
 
     @contextmanager
     def using(self, key: str, *, remedy: str | None = None) -> Iterator[None]:
-        """Use a key for one job or loop of this attempt; after an error it may be used once more.
+        """Reserve a key for one job or loop of this attempt; after an error it may be used again.
 
         Args:
             key: of the record.
-            remedy: what to do about a key that is used twice, where names cannot be given.
+            remedy: what to do if a key is used twice and cannot be named by the user.
 
         Raises:
-            NameInUseError: it was used already. The second user would be given what the first one left.
+            UsageError: it was used already. The second user would resume from the record of the first one.
         """
         if key in self.names_in_use:
-            raise NameInUseError(
-                f"{key!r} is used twice in this task: the second job or loop would take the first one's record for its"
-                " own.",
+            raise UsageError(
+                f"{key!r} is used twice in this task: the second job or loop would resume from the record of the"
+                " first one.",
                 remedy or "Give each its own name, such as name=f'orders-{table}'.",
+                name=key,
             )
         self.names_in_use.add(key)
         try:
@@ -183,14 +231,16 @@ class Attempt:
 
 
 _names_in_use: WeakKeyDictionary[object, set[str]] = WeakKeyDictionary()
-"""By the task's store: every attempt has another one, and it is the same in all contexts of one attempt."""
+"""By the task's store, which is another object in every attempt, and the same in all contexts of one attempt."""
 
 
-def _names_used_with(store: object) -> set[str]:
-    try:
-        return _names_in_use.setdefault(store, set())
-    except TypeError:  # a store that cannot be a key, such as None, is not looked after
-        return set()
+class _Owner:
+    """Stands for the task's store where the context has none."""
+
+
+@lru_cache(maxsize=64)
+def _owner_of(_attempt_id: UUID, _try_number: int) -> _Owner:
+    return _Owner()
 
 
 def current_context() -> AnyContext:
@@ -204,10 +254,10 @@ def current_context() -> AnyContext:
     try:
         return get_current_context()
     except RuntimeError as error:
-        if "AIRFLOW_CTX_DAG_ID" in os.environ:  # Airflow hands it to the processes that a task starts
+        if "AIRFLOW_CTX_DAG_ID" in os.environ:  # Airflow passes it to the processes that a task starts
             raise NoStateStoreError(
-                "This process was started by a task, as under @task.virtualenv or @task.external_python, and has no way"
-                " to Airflow's state.",
+                "This process was started by a task, as with @task.virtualenv or @task.external_python, and cannot"
+                " access Airflow's state.",
                 "Call it from a plain @task, or pass `store=` with a store that outlives the process, such as"
                 " SqlStateStore.",
             ) from error
@@ -223,7 +273,7 @@ def in_task() -> bool:
 
 
 def how_to_start_over(*, is_task: bool | None = None) -> str:
-    """What a person does who wants a loop to begin anew, for a remedy.
+    """How a person makes a loop start over, for a remedy.
 
     Args:
         is_task: whether there is a task; by default that is found out.
@@ -232,43 +282,61 @@ def how_to_start_over(*, is_task: bool | None = None) -> str:
 
 
 def how_to_delete_a_key() -> str:
-    """What a person does who wants a record to be gone, for a remedy."""
+    """How a person deletes a record, for a remedy."""
     return "delete the key in Airflow's UI and clear the task" if in_task() else "delete the key from the store"
 
 
 def current_attempt(context: AnyContext) -> Attempt:
     """The attempt that `context` belongs to.
 
-    What a context of a test leaves out gets a neutral value, and so does what a mock answers: there only an int counts
-    as a number, and only a str as text.
+    Fields that the context of a test leaves out get neutral values, and so do mocks: only an int counts as a number,
+    and only a str as text.
     """
     ti, dag_run = context.get("ti"), context.get("dag_run")
     if ti is None:
         return Attempt()
     try_number = _number(ti, "try_number", 1)
-    epoch = Epoch(
-        max_tries=_number(ti, "max_tries", 0),
-        clear_number=_number(dag_run, "clear_number", 0),
-        try_number=try_number,
-        run_started=_iso(getattr(dag_run, "start_date", None)),
-    )
+    started = getattr(dag_run, "start_date", None)
+    # In UTC, so that the same time in another zone is the same text.
+    run_started = started.astimezone(timezone.utc).isoformat() if isinstance(started, datetime) else None
+
+    def epoch_of(max_tries: int) -> Epoch:
+        return Epoch(
+            max_tries=max_tries,
+            clear_number=_number(dag_run, "clear_number", 0),
+            try_number=try_number,
+            run_started=run_started,
+        )
+
+    epoch = epoch_of(_number(ti, "max_tries", 0))
     retries = _number(getattr(ti, "task", None), "retries", None)
     scope = Scope(
         dag_id=_text(ti, "dag_id"),
         run_id=_text(ti, "run_id"),
         task_id=_text(ti, "task_id"),
         map_index=_number(ti, "map_index", -1),
+        iteration=_iteration(context, ti),
     )
+    store = context.get("task_state_store")
+    if store is None and isinstance(attempt_id := getattr(ti, "id", None), UUID):
+        store = _owner_of(attempt_id, try_number)
+    try:
+        names_in_use = _names_in_use.setdefault(store, set())
+    except TypeError:  # a store that cannot be a key, such as None
+        names_in_use = set()
+    tags = {"operator": type(getattr(ti, "task", None)).__name__}
+    team: object = (getattr(ti, "stats_tags", None) or {}).get("team_name")
     return Attempt(
         scope=scope,
         try_number=try_number,
         epoch=epoch,
-        uncleared=epoch if retries in {None, epoch.max_tries} else epoch.model_copy(update={"max_tries": retries}),
+        uncleared=epoch if retries is None or retries == epoch.max_tries else epoch_of(retries),
         retries=retries,
-        names_in_use=_names_used_with(context.get("task_state_store")),
-        process=context.get("task_state_store"),
+        names_in_use=names_in_use,
+        process=store,
         ask_state=partial(state_in_airflow, ti, scope),
-        stats_tags=_stats_tags(ti),
+        stats_tags={**tags, "team_name": team} if isinstance(team, str) else tags,
+        started=task_started if isinstance(task_started := getattr(ti, "start_date", None), datetime) else None,
     )
 
 
@@ -277,9 +345,16 @@ def _number(holder: object, name: str, otherwise: DefaultT) -> int | DefaultT:
     return value if isinstance(value, int) and not isinstance(value, bool) else otherwise
 
 
-def _iso(moment: object) -> str | None:
-    """A time in UTC as text, the same for the same time in any zone."""
-    return moment.astimezone(timezone.utc).isoformat() if isinstance(moment, datetime) else None
+def _iteration(context: AnyContext, ti: object) -> str | None:
+    """The iteration of a loop of tasks, which Airflow 3.4 has in the context of its tasks.
+
+    All iterations have the same Dag, run, task and map index. A clear gives the repeated iterations another region. A
+    mapped task outside a loop has a region too, which is not needed: its map index tells its instances apart.
+    """
+    region = getattr(ti, "region_id", None)
+    if context.get("loop") is None or not isinstance(region, UUID):
+        return None
+    return f"{region}:{_number(ti, 'region_index', None)}"
 
 
 def _text(holder: object, name: str) -> str:
@@ -288,7 +363,7 @@ def _text(holder: object, name: str) -> str:
 
 
 def state_in_airflow(ti: Any, scope: Scope) -> str | None:
-    """The state of the task instance; None where this Airflow has no way to ask, or does not know it."""
+    """The state of the task instance; None if this Airflow cannot be asked, or does not know it."""
     ask = getattr(ti, "get_task_states", None)
     if ask is None:
         return None
@@ -302,9 +377,3 @@ def state_in_airflow(ti: Any, scope: Scope) -> str | None:
     state = states.get(scope.run_id, {}).get(f"{scope.task_id}_{scope.map_index}" if mapped else scope.task_id)
     state = getattr(state, "value", state)
     return state if isinstance(state, str) else None
-
-
-def _stats_tags(ti: Any) -> dict[str, str]:
-    tags = {"operator": type(getattr(ti, "task", None)).__name__}
-    team: object = (getattr(ti, "stats_tags", None) or {}).get("team_name")
-    return {**tags, "team_name": team} if isinstance(team, str) else tags

@@ -1,13 +1,13 @@
 """The one thread of this process that talks to Airflow's supervisor.
 
 Theory of operation. A task talks to its supervisor over one socket, and replies are matched by order. If a signal
-handler raises (the alarm of `execution_timeout`) while the main thread waits for a reply, that reply is left in the
-socket and the next call gets it: another key's value. If the handler itself makes a call, it waits for a lock that
-the interrupted call holds: a deadlock. So no other thread than the channel's ever makes a store call. The caller
-waits for a `Future`; when its wait is interrupted, the channel still takes the reply off the socket.
+handler raises (the alarm of `execution_timeout`) while the main thread waits for a reply, that reply stays in the
+socket and the next call gets it: the value of another key. If the handler itself makes a call, it waits for a lock that
+the interrupted call holds: a deadlock. So only the thread of the channel ever makes a store call. The caller waits for
+a `Reply`; when its wait is interrupted, the channel still reads the reply from the socket.
 
-Task processes are forked, and a thread does not survive a fork: there is one channel a process, made on first use.
-`dag.test()` is different. Its channel works in the caller's thread only, so there the calls are made inline.
+Task processes are forked, and a thread does not survive a fork, so each process has a channel of its own, made on first
+use. In `dag.test()` the supervisor can be called from the caller's thread only, so there the calls are made inline.
 """
 
 from __future__ import annotations
@@ -26,10 +26,11 @@ T = TypeVar("T")
 
 
 class Reply(Generic[T]):
-    """What a call will have returned.
+    """The result of a call on a channel, which may not be there yet.
 
-    Not a `concurrent.futures.Future`: a signal handler may come while the main thread holds the lock inside one, and
-    the channel then waits for that lock while the handler waits for the channel. Here the only lock is handed over.
+    It is not a `concurrent.futures.Future`, because a `Future` has an internal lock. A signal handler may run while the
+    main thread holds that lock. Then the channel waits for the lock, and the handler waits for the channel. A `Reply`
+    has one lock only, and the channel itself releases it.
     """
 
     def __init__(self) -> None:
@@ -40,22 +41,22 @@ class Reply(Generic[T]):
         self._ready.acquire()
 
     def settle(self, call: Callable[[], T]) -> None:
-        """Make the call, keep what it returns or raises, and let the waiter go."""
+        """Make the call, keep what it returns or raises, and wake up the caller that waits."""
         try:
             self._value = call()
-        except BaseException as error:  # noqa: BLE001  it belongs to whoever waits
+        except BaseException as error:  # noqa: BLE001  raised in the thread that waits
             self._error = error
         self.done = True
         self._ready.release()
 
     def result(self, timeout: float | None = None) -> T:
-        """Wait for the call, and return or raise what it did.
+        """Wait for the call, and return its result or raise its error.
 
         Args:
             timeout: in seconds.
 
         Raises:
-            TimeoutError: it takes longer. The call is still made.
+            TimeoutError: the call takes longer. It is still made.
         """
         if not self.done:
             if not self._ready.acquire(timeout=-1 if timeout is None else timeout):
@@ -70,7 +71,7 @@ class Channel(Protocol):
     """Where store calls are made, one after the other."""
 
     def submit(self, call: Callable[[], T], /) -> Reply[T]:
-        """Make the call when those before it are done."""
+        """Make the call when all earlier ones are done."""
         ...
 
 
@@ -78,10 +79,10 @@ class InlineChannel:
     """Makes every call at once, in the caller's thread: for `dag.test()` and for stores that need no channel."""
 
     def submit(self, call: Callable[[], T], /) -> Reply[T]:
-        """Make the call now; it is done when this returns. What is no `Exception` ends the caller at once."""
+        """Make the call now. It is done when this returns. An error that is not an `Exception` is raised at once."""
         reply: Reply[T] = Reply()
         reply.settle(call)
-        with suppress(Exception):  # it is raised when the result is asked for
+        with suppress(Exception):  # raised when the result is asked for
             reply.result()
         return reply
 
@@ -89,7 +90,7 @@ class InlineChannel:
 class ThreadChannel:
     """Makes every call on one daemon thread of its own.
 
-    The queue is a `SimpleQueue`, which may be put to from a signal handler at any moment.
+    The queue is a `SimpleQueue`, because a signal handler may put a call into it at any moment.
     """
 
     def __init__(self) -> None:
@@ -98,11 +99,11 @@ class ThreadChannel:
         self._thread.start()
 
     def submit(self, call: Callable[[], T], /) -> Reply[T]:
-        """Queue the call; one made from the channel's own thread is made at once."""
+        """Queue the call. A call from the channel's own thread is made at once."""
         if threading.current_thread() is self._thread:
             return InlineChannel().submit(call)
         reply: Reply[T] = Reply()
-        context = contextvars.copy_context()  # what is logged and traced belongs to the caller
+        context = contextvars.copy_context()  # logs and traces of the call belong to the caller
         self._calls.put(lambda: reply.settle(lambda: context.run(call)))
         return reply
 
@@ -112,13 +113,13 @@ class ThreadChannel:
 
 
 class LoopChannel:
-    """Makes every call on an event loop, in the thread of it: for `dag.test()` of a task that is a coroutine."""
+    """Makes every call on an event loop: for `dag.test()` of a task that is a coroutine."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
 
     def submit(self, call: Callable[[], T], /) -> Reply[T]:
-        """Have the call made when the loop comes to it; the caller must not be on the loop."""
+        """Schedule the call on the loop. The caller must not run on that loop, as it would wait for itself."""
         reply: Reply[T] = Reply()
         context = contextvars.copy_context()
         self._loop.call_soon_threadsafe(reply.settle, lambda: context.run(call))
@@ -126,19 +127,19 @@ class LoopChannel:
 
 
 _channels: dict[int, Channel] = {}
-"""By process id: a forked child must not find its parent's."""
+"""The channels by process id, because a forked child must not use its parent's channel."""
 
 
 def task_channel() -> Channel:
     """The channel of this process to Airflow's supervisor."""
     if in_process_supervisor():
         return InlineChannel()
-    # Of two threads that come first at once, both get the one that setdefault keeps.
+    # If two threads make the first call at the same time, both get the channel that `setdefault` keeps.
     return _channels.get(os.getpid()) or _channels.setdefault(os.getpid(), ThreadChannel())
 
 
 def on_event_loop() -> bool:
-    """Whether the caller runs on an event loop, which a call that blocks would hold up."""
+    """Whether the caller runs on an event loop, so that it must not block."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
@@ -147,24 +148,24 @@ def on_event_loop() -> bool:
 
 
 async def off_the_loop(call: Callable[[], T]) -> T:
-    """Make a call that uses the channel without holding up the event loop, which may be what the channel waits for."""
+    """Make a call that uses the channel without blocking the event loop, which the channel may need for its reply."""
     if in_process_supervisor():
         return call()
     return await asyncio.to_thread(call)
 
 
 def in_process_supervisor() -> bool:
-    """Whether this is `dag.test()`, whose supervisor lives in the task's own process."""
+    """Whether this is `dag.test()`, whose supervisor is in the task's own process."""
     runner = sys.modules.get("airflow.sdk.execution_time.task_runner")
     comms = getattr(runner, "SUPERVISOR_COMMS", None)
     return type(comms).__name__ == "InProcessSupervisorComms"
 
 
 class LatestWriter(Generic[T]):
-    """Writes the newest of the values it is offered: one write at a time, and no queue behind it.
+    """Writes the newest of the values that it is given: one write at a time, without a queue.
 
-    All methods belong to one thread. What a write raised is kept in `failure` until `raise_failure` raises it there;
-    `on_failure` is called in the thread of the write.
+    All methods must be called in one thread. The error of a write is kept in `failure` until `raise_failure` raises it
+    in that thread. `on_failure` is called in the thread of the write.
     """
 
     def __init__(
@@ -190,7 +191,7 @@ class LatestWriter(Generic[T]):
         """When the newest write returned."""
 
     def offer(self, value: T) -> None:
-        """Have the value written soon, in place of any that still waits."""
+        """Have the value written soon. It replaces a value that is still waiting."""
         with self._lock:
             self._waiting[:] = [value]
             start, self._draining = not self._draining, True
@@ -198,21 +199,21 @@ class LatestWriter(Generic[T]):
             self._drained = self._channel.submit(self._drain)
 
     def flush(self, timeout: float | None = None) -> None:
-        """Return when everything offered is written.
+        """Wait until every value that was offered is written or replaced.
 
         Args:
             timeout: in seconds.
 
         Raises:
-            TimeoutError: it takes longer. It is still written.
-            Whatever a write raised since the last time.
+            TimeoutError: the write takes longer. It is still made.
+            Any error that a write has raised since the last call.
         """
         if self._drained is not None:
             self._drained.result(timeout)
         self.raise_failure()
 
     def raise_failure(self) -> None:
-        """Raise what a write raised since the last time, if one did."""
+        """Raise the error of a write since the last call, if there was one."""
         failure, self.failure = self.failure, None
         if failure is not None:
             raise failure
@@ -230,7 +231,7 @@ class LatestWriter(Generic[T]):
                 self.write_seconds = self.written_at - started
 
     def _next(self) -> list[T] | None:
-        """The value that waits. Finding none and stopping are one step, so that no offer falls in between."""
+        """The waiting value. To find no value and to stop are one step, so that no offer can come in between."""
         with self._lock:
             value, self._waiting = self._waiting, []
             self._draining = bool(value)

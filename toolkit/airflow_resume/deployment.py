@@ -1,8 +1,8 @@
-"""Which Airflow this is, where several submit to one job system.
+"""Which Airflow deployment this is, if several submit to one job system.
 
-Staging and production often have Dags, runs and tasks of the same names. What makes them differ is a name that somebody
-gives them, `[airflow_resume] deployment`, or else the address under which people reach them, `[api] base_url`. An
-address on the own machine (the default is `http://localhost:8080`) says nothing: everybody has it.
+Staging and production often have Dags, runs and tasks with the same names. They are told apart by the name in
+`[airflow_resume] deployment`, or else by the address in `[api] base_url`. A local address (the default is
+`http://localhost:8080`) does not identify a deployment.
 """
 
 from __future__ import annotations
@@ -18,24 +18,21 @@ _OWN_MACHINE = {"", "localhost", "127.0.0.1", "0.0.0.0", "::1", "::"}  # noqa: S
 
 
 def deployment() -> str | None:
-    """The name of this deployment; None when it has none that only it has."""
-    # Reading Airflow's configuration is slow, and in one process only its environment changes.
+    """The name of this deployment; None if it has none that tells it from others."""
+    # Cached by the environment, as reading the configuration is slow, and nothing else of it changes in one process.
     return _configured(os.environ.get(VARIABLE), os.environ.get(URL_VARIABLE))
 
 
 @lru_cache(maxsize=4)
 def _configured(_given: str | None, _base_url: str | None) -> str | None:
-    from airflow.sdk.configuration import conf
+    from airflow_resume.compat import conf
 
     given: str | None = conf.get(SECTION, OPTION, fallback=None)
     if given:
         return given
     base_url: str = conf.get("api", "base_url", fallback=None) or ""
-    return base_url.rstrip("/") if _host(base_url) not in _OWN_MACHINE else None
-
-
-def _host(url: str) -> str:
     try:
-        return urlsplit(url).hostname or ""
+        host = urlsplit(base_url).hostname or ""
     except ValueError:
-        return ""
+        return None
+    return None if host in _OWN_MACHINE else base_url.rstrip("/")

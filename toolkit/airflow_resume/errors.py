@@ -1,34 +1,83 @@
 """Everything this package raises, in one tree under `ResumeError`.
 
-The first line of a class docstring is the message used when none is given, and `remedy` of the class goes with it. An
-error inherits from Airflow's `AirflowFailException` exactly where another try of the same task cannot end differently.
+The data of an error is in its fields, such as `error.external_id` and `error.key`. `error.fields` has all of them.
+
+To add an error: if a caller would handle it in the same way as one that exists, raise that one. Otherwise write a class
+under the base class of its part of the package (`JobError`, `LoopError`, ...). The first line of its docstring is the
+message when none is given, with the `remedy` of the class. "Fields:" in the docstring says what each field contains. A
+field is an annotated attribute, and a keyword argument of the class. mypy and pyright check its type, and require it if
+it has no default. A field contains the original value (only the text is escaped). The value can be pickled, and is not
+a secret. The error inherits from what a caller would catch. It also inherits from Airflow's `AirflowFailException` if
+another try of the same task cannot end differently, and only then. Then put its row into docs/errors.md, as
+tests/unit/test_errors_page.py prints it.
+
+Old names of classes that were merged into another one are in `MERGED`, and can be imported for one release.
 """
 
 from __future__ import annotations
 
-import inspect
+import warnings
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Literal
 
-from airflow.sdk.exceptions import AirflowFailException
+from airflow_resume.compat import AirflowFailException
+from airflow_resume.error_fields import DeclaredError, text_argument
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
 
 
-class ResumeError(Exception):
+class ResumeError(DeclaredError):
     """Resuming failed.
 
     Args:
         message: what happened, and where.
         remedy: what to do about it. It is shown on a line of its own, as Airflow's log view wraps none.
+        **fields: those of the class, as they are.
+
+    In the two texts, what cannot be seen is escaped, see `shown`: ids, names and other errors stand in them.
     """
 
-    remedy: str | None = None
+    message: str = text_argument(default="", kw_only=False)
+    remedy: str | None = text_argument(default=None, kw_only=False)
     """In a class: what to do when it is raised without a message."""
 
-    def __init__(self, message: str | None = None, remedy: str | None = None) -> None:
-        if not message:
-            message = (inspect.getdoc(type(self)) or "").partition("\n")[0]
-            remedy = remedy or self.remedy
-        self.message = message
-        self.remedy = remedy
-        super().__init__(f"{message}\n{remedy}" if remedy else message)
+    @property
+    def fields(self) -> dict[str, Any]:
+        """The fields by their names, e.g. for an alert or a structured log; None where one is not known."""
+        return {name: getattr(self, name) for name in self.FIELDS}
+
+    def __str__(self) -> str:
+        return f"{self.message}\n{self.remedy}" if self.remedy else self.message
+
+
+class UsageError(ResumeError, RuntimeError, TypeError, ValueError, AirflowFailException):
+    """A function or decorator of airflow-resume is used in a way in which it cannot work.
+
+    For example: two jobs or loops of one task have the same name, so they would share one record; `run_job` would block
+    the event loop that it is called on; a job has `wait="reschedule"` and cannot be waited for in this way; the
+    decorator of a watermark is above @task; the body of a watermark returns work that is not done, such as a generator;
+    a factory for `airflow-resume conformance` makes no store.
+
+    Fields:
+        name: of the job, loop, factory or body of a watermark; None for a decorator or an event loop.
+    """
+
+    name: str | None = None
+
+
+class UpgradeError(ResumeError, ValueError):
+    """An item of `[airflow_resume] upgrade` or a task that it names cannot be upgraded.
+
+    It is logged when a Dag is parsed, and not raised: the Dag and all others are used as they are.
+
+    Fields:
+        item: of the setting.
+        task: `dag_id.task_id`; None if it is the item that is wrong.
+    """
+
+    item: str | None = None
+    task: str | None = None
 
 
 # --- finding and reaching a store -----------------------------------------------------------------------------
@@ -41,61 +90,125 @@ class NoStateStoreError(ResumeError, LookupError):
 
 
 class AssetNotDeclaredError(ResumeError, LookupError, AirflowFailException):
-    """The asset is not among the inlets and outlets of this task, so Airflow gives no access to its state."""
+    """The asset is not among the inlets and outlets of this task, so Airflow gives no access to its state.
 
+    Fields:
+        asset: its name.
+    """
 
-class AssetInactiveError(ResumeError):
-    """The asset is not active, so its state cannot be written."""
-
-    remedy = "See whether its Dag is paused or gone, or its URI was changed."
+    asset: str
 
 
 class StoreUnavailableError(ResumeError):
-    """The state store could not be reached in time. Nothing was lost: a retry continues from the last write."""
+    """The state store could not be reached in time. Nothing was lost: a retry continues from the last write.
+
+    Or it answered with the record of another key, and the answer was not used.
+
+    Fields:
+        where: what could not be reached: the URL of the database without its password, a connection, or the type of a
+            store that was passed. None for Airflow's own store.
+        seconds: for how long it was tried, if that is known.
+        key: that was asked for, if the store answered with the record of another key.
+    """
+
+    where: str | None = None
+    seconds: float | None = None
+    key: str | None = None
 
 
 class StoreRefusedError(ResumeError):
-    """The state store refused the call for good."""
+    """The state store refused the call.
 
+    Fields:
+        where: what refused: the URL of the database without its password, or a connection. None for Airflow's own
+            store.
+        asset: its name, if Airflow refused to write its state because the asset is not active.
+    """
 
-class NameInUseError(ResumeError, ValueError, AirflowFailException):
-    """Two jobs or loops of one task have the same name, so they would share one record."""
+    where: str | None = None
+    asset: str | None = None
 
 
 class SupersededError(ResumeError):
-    """Another attempt has replaced this one. This one must stop, and has touched nothing since it found out."""
+    """Another attempt has replaced this one. This one must stop, and has touched nothing since it found out.
+
+    Fields:
+        key: that the other attempt has written, if that is known.
+    """
+
+    key: str | None = None
 
 
 # --- values and records ---------------------------------------------------------------------------------------
 
 
 class InvalidKeyError(ResumeError, ValueError):
-    """A name must match [A-Za-z0-9_:.%-]+, and the key made from it must have 1 to 200 characters."""
+    """A name, a key or a part of a scope is empty, too long, or has a character that cannot be kept.
+
+    The name of a job, loop or watermark must match [A-Za-z0-9_:.%-]+, and the key made from it may have up to 200
+    characters. A key that is given to a state backend or `SqlStateStore` itself has 1 to 512 characters, and no NUL.
+
+    Fields:
+        key: the name, key or part of a scope, if it is a text.
+    """
+
+    key: str | None = None
 
 
 class InvalidValueError(ResumeError, ValueError, AirflowFailException):
-    """The state store would refuse this value, or give it back changed."""
+    """The state store would refuse this value, or give it back changed.
+
+    Fields:
+        at: the place of the refused part in the value, such as "$.rows[3]".
+        key: under which the value was to be stored, if that is known.
+    """
+
+    at: str | None = None
+    key: str | None = None
 
 
 class ValueTooLargeError(InvalidValueError):
-    """The value is too large for the state store."""
+    """The value is too large for the state store.
 
-    remedy = "Keep the data elsewhere and store where it is."
+    Fields:
+        size: of the value or its record, in bytes.
+        limit: the most bytes it may have.
+    """
+
+    remedy = "Keep the data elsewhere and store its address."
+
+    size: int
+    limit: int
 
 
 class UnreadableRecordError(ResumeError, AirflowFailException):
-    """The stored record cannot be read by this version of airflow-resume."""
+    """The stored record cannot be read by this version of airflow-resume.
 
+    Fields:
+        key: of the record.
+    """
 
-class WrongRecordError(ResumeError):
-    """The store answered with the record of another key; the answer was not used."""
+    key: str | None
 
 
 # --- jobs -----------------------------------------------------------------------------------------------------
 
 
 class JobError(ResumeError):
-    """The job failed."""
+    """The job failed.
+
+    Fields:
+        slot: the name of the job in its task.
+        token: with which the job was submitted.
+        external_id: the id of the job in the job system; None if it is not known.
+        status: the last known status, such as "failed" or "cancelled"; a word of the job system that is not understood
+            is here as it came.
+    """
+
+    slot: str | None = None
+    token: str | None = None
+    external_id: JsonValue = None
+    status: str | None = None
 
 
 class JobFailedError(JobError):
@@ -111,266 +224,470 @@ class JobGoneError(JobError, AirflowFailException):
 
 
 class JobInputsChangedError(JobError, AirflowFailException):
-    """The job was submitted with other inputs, and the policy forbids to go on."""
+    """The job was submitted with other inputs, and the policy is to fail then."""
 
 
 class JobStatusUnknownError(JobError):
-    """The job's status stayed unknown for too long. The job was left alone; a retry asks again."""
+    """The job's status stayed unknown for too long. The job was left alone; a retry asks again.
 
+    Or the job has ended, and the word for its status does not say whether it succeeded.
 
-class AmbiguousStatusError(JobStatusUnknownError):
-    """The job has ended, and the word for it does not say whether it succeeded. It was left alone."""
+    Fields:
+        seconds: for how long it has been unknown; None if the job has ended.
+    """
+
+    seconds: float | None = None
 
 
 class StrayJobError(JobError):
     """Another job of the same slot is alive, and nothing was submitted beside it."""
 
 
-class EventLoopError(ResumeError, RuntimeError, AirflowFailException):
-    """`run_job` would hold up the event loop that it is called on."""
+class JobHookError(JobError, LookupError, ValueError, AirflowFailException):
+    """A function of the job system has returned something that it must not return.
+
+    Either `find` has returned jobs that were not submitted with the token; then nothing was submitted. Or `submit` has
+    returned None, or something that is not JSON, instead of the id of the job; then the job may be running.
+
+    Fields:
+        hook: the function.
+    """
+
+    hook: Literal["find", "submit"]
 
 
 class JobWaitTimeoutError(JobError):
-    """Waiting took longer than `poll.timeout`. Unless `cancel_on` ends it the job lives on, and a retry reconnects."""
+    """Waiting took longer than `poll.timeout`. Unless `cancel_on` ends it the job lives on, and a retry reconnects.
+
+    Fields:
+        timeout: `poll.timeout`.
+    """
+
+    timeout: timedelta | None
 
 
 class TaskStoppedError(JobError):
-    """The task was ended from outside, so its job was cancelled and no other one submitted."""
+    """The task was told to stop, so its job was cancelled and no other one submitted."""
 
 
 class LostSubmissionError(JobError, AirflowFailException):
     """An earlier attempt may have submitted a job whose id was never saved, and it cannot be looked up."""
 
 
-class InvalidJobIdError(JobError, ValueError, AirflowFailException):
-    """The submit hook must return the id of the job as a JSON value other than None."""
-
-
 # --- loops ----------------------------------------------------------------------------------------------------
 
 
 class LoopError(ResumeError):
-    """The loop cannot go on."""
+    """The loop cannot go on.
+
+    Fields:
+        loop: its name, if that is known, after the names of the loops around it.
+    """
+
+    loop: str | None = None
 
 
 class SourceChangedError(LoopError, AirflowFailException):
-    """The source is not the one the saved position belongs to."""
+    """The saved position belongs to another source, or to this one before it was changed.
 
+    Fields:
+        position: that was saved.
+        changes: what has changed since, in words.
+    """
 
-class SourceNotReopenableError(LoopError, TypeError):
-    """A later attempt could not go on in this source, as no position in it means anything."""
-
-
-class WrongAnswerError(LoopError, TypeError, AirflowFailException):
-    """A function given to the loop answered with something else than it should."""
-
-
-class RepeatedTokenError(LoopError, AirflowFailException):
-    """The source answered with a token for the second time: the loop would never end."""
+    position: JsonValue = None
+    changes: tuple[str, ...] = ()
 
 
 class TokenExpiredError(LoopError, AirflowFailException):
-    """The token of the next page is too old: the API no longer takes it."""
+    """The token of the next page is too old: the API no longer takes it.
+
+    Fields:
+        position: the token, or the position that it is in.
+        age: the time since it was received, if that is known.
+    """
+
+    position: JsonValue = None
+    age: timedelta | None = None
 
 
-class EndlessPagesError(LoopError, AirflowFailException):
-    """The source gives one page after the other without an item, and a new token with each."""
+class SourceNotReopenableError(LoopError, TypeError):
+    """A later attempt could not continue in this source, because no position in it can be saved.
+
+    Fields:
+        type_name: the name of its type.
+    """
+
+    type_name: str
 
 
-class RepeatedPageError(LoopError, AirflowFailException):
-    """The source gave the same page twice, so it does not look at the number it is asked for."""
+class WrongAnswerError(LoopError, TypeError, ValueError, AirflowFailException):
+    """A function that was given to the loop has returned something that it must not return.
+
+    It has returned a value of another type, more items than it was asked for (so it ignores the limit), or two files
+    with the same identity.
+
+    Fields:
+        call: what was called, if that is known.
+        answered: the number of items, if there were too many; or the identity that two files have.
+    """
+
+    call: str | None = None
+    answered: JsonValue = None
 
 
-class PageTooLongError(LoopError, ValueError, AirflowFailException):
-    """The source gave more items than it was asked for, so it does not look at the limit."""
+class EndlessSourceError(LoopError, AirflowFailException):
+    """The source would never end.
+
+    It has returned a token for the second time, or the same page twice (so it ignores the number of the page that it is
+    asked for), or one page after the other without an item.
+
+    Fields:
+        call: that answered with the same page again.
+        position: the token of the page whose next page was fetched before.
+        empty_pages: how many pages without an item came in a row.
+    """
+
+    call: str | None = None
+    position: JsonValue = None
+    empty_pages: int = 0
 
 
-class UnsortedKeyError(LoopError, ValueError, AirflowFailException):
-    """The rows do not come in the order of their keys, so rows would be skipped."""
+class IncompleteLoopError(LoopError):
+    """The loop ended before all was done. A retry asks again.
 
+    Either the source had no element, and `on_empty="fail"` does not allow that. Or it gave fewer elements than it had
+    announced. Or elements were delivered and never acked.
 
-class KeyColumnError(LoopError, LookupError, AirflowFailException):
-    """A row has no such key column, or nothing in it."""
+    Fields:
+        problem: which of the three.
+        unacked: the number of elements that were delivered and never acked.
+    """
 
-
-class DuplicateFileError(LoopError, ValueError, AirflowFailException):
-    """Two files of a listing have the same identity."""
-
-
-class EmptySourceError(LoopError):
-    """The source had no element at all, where `on_empty="fail"` expects some. A retry asks again."""
-
-
-class ShortSourceError(LoopError):
-    """The source ended before all had come that it had announced. A retry asks again."""
+    problem: Literal["empty", "short", "unacked"]
+    unacked: int = 0
 
 
 class StalledError(LoopError, AirflowFailException):
-    """Attempts died at the same element, one after the other."""
+    """Attempts died at the same element, one after the other.
 
+    Fields:
+        position: of the element.
+        attempts: how many died there in a row.
+    """
 
-class UnackedError(LoopError):
-    """The loop was left with elements that were delivered and never acked, so it is not done."""
+    position: JsonValue
+    attempts: int
 
 
 class LoopStoppedError(LoopError):
-    """The task was told to stop, and stopped between two elements. What is done is saved; a retry goes on."""
+    """The task was told to stop, and stopped between two elements. What is done is saved; a retry goes on.
+
+    Fields:
+        reason: why it was to stop.
+    """
+
+    reason: str
 
 
 # --- SQL state backends ---------------------------------------------------------------------------------------
 
 
 class BackendError(ResumeError):
-    """The state backend cannot be used."""
+    """The state backend cannot be used.
+
+    Fields:
+        where: the URL of the database, without its password; None if there is none yet, or if it is not known.
+    """
+
+    where: str | None = None
 
 
-class BackendNotConfiguredError(BackendError, LookupError):
-    """The state backend has no URL."""
+class BackendSettingError(BackendError, LookupError, ValueError):
+    """A setting of the state backend is missing, cannot be read, or does not exist.
 
-    remedy = "Set `[airflow_resume] backend_url`, or pass one."
+    Its URL is not one of SQLite, PostgreSQL, MySQL or MariaDB; its connection does not exist; or its codec, or the key
+    of the codec, cannot be loaded.
 
+    Fields:
+        setting: its name in the section [airflow_resume], also if the value was passed as an argument: "backend_url",
+            "backend_conn_id", "backend_codec" and so on. None for `[workers] state_store_backend`.
+    """
 
-class InvalidStoreUrlError(BackendError, ValueError):
-    """The URL of the state backend is not one of SQLite, PostgreSQL, MySQL or MariaDB."""
+    setting: str | None
 
 
 class MissingDriverError(BackendError, ImportError):
-    """A package is missing that the database of the state backend needs."""
+    """A package is missing that the database of the state backend needs.
+
+    Fields:
+        extra: of airflow-resume that installs it, such as "postgresql"; None if the package is apache-airflow-core.
+    """
+
+    extra: str | None
 
 
-class NewerSchemaError(BackendError):
-    """The database was made by a newer version of airflow-resume."""
+class SchemaError(BackendError):
+    """The tables of the state backend are not those that this version of airflow-resume can use.
 
-    remedy = "Upgrade this one, or use another database."
+    Fields:
+        problem: "newer": a newer version has made them; "damaged": somebody has changed or dropped a part of them;
+            "missing": there are none yet; "no former id": the database has had no other id, and nothing was changed.
+        version: of the tables, if the problem is "newer".
+        known: the newest version that this airflow-resume knows, if the problem is "newer".
+    """
+
+    problem: Literal["newer", "damaged", "missing", "no former id"]
+    version: int | None = None
+    known: int | None = None
 
 
-class ReadOnlyStoreError(BackendError):
-    """The database of the state backend can be read and not written. Nothing was changed."""
+class UnwritableStoreError(BackendError):
+    """The database of the state backend cannot be written. Nothing was changed.
+
+    Fields:
+        problem: "read-only"; "full": no space is left; "no right": this user may not make or change its tables.
+    """
+
+    problem: Literal["read-only", "full", "no right"]
 
 
-class StoreFullError(BackendError):
-    """The database of the state backend has no space left. Nothing was changed."""
+class CodecError(BackendError):
+    """A value in a state backend cannot be encrypted or decrypted. It was left as it is, and not taken for missing.
 
-    remedy = "Make room and try again."
+    Fields:
+        codec: its name or type; None if none is configured.
+    """
 
+    remedy = "See whether `backend_codec` and its keys are those of the worker that wrote it."
 
-class NoTablesError(BackendError):
-    """The database has no tables of airflow-resume yet."""
+    codec: str | None
 
 
 class CleanupIncompleteError(BackendError):
-    """A part of a cleanup failed. The rest was deleted."""
+    """A part of a cleanup failed. The rest was deleted.
+
+    Fields:
+        failed: the number of batches that were left out.
+        deleted: the number of rows that were deleted.
+    """
 
     remedy = "Run it again for what is left."
 
+    failed: int
+    deleted: int
+
 
 class StateReferenceError(BackendError):
-    """A reference to a value in a state backend cannot be followed."""
+    """A reference to a value in a state backend cannot be followed.
+
+    It was written by another backend or by hand, or it leads to another database than that of this state backend.
+
+    Fields:
+        key: of the value, if the reference can be read so far.
+        store_id: the id of the database to which the reference leads, if it can be read so far.
+    """
+
+    key: str | None = None
+    store_id: str | None = None
 
 
 class DanglingReferenceError(StateReferenceError, LookupError, AirflowFailException):
     """Airflow has a reference to a value that is not in the database of the state backend any more."""
 
 
-class ForeignStoreError(StateReferenceError):
-    """A reference leads to another database than that of this state backend."""
-
-
-# --- the console command --------------------------------------------------------------------------------------
-
-
-class ConformanceError(ResumeError):
-    """The contract cannot be run on this store."""
-
-
 # --- watermarks -----------------------------------------------------------------------------------------------
 
 
 class WatermarkError(ResumeError):
-    """The watermark cannot be used."""
+    """The watermark cannot be used.
+
+    Fields:
+        key: under which the mark is stored, in the state of its asset.
+        asset: its name.
+    """
+
+    key: str | None = None
+    asset: str | None = None
 
 
 class CursorTypeError(WatermarkError, TypeError, AirflowFailException):
-    """A watermark value has another type than its cursor."""
+    """A watermark value has another type than its cursor.
+
+    Fields:
+        what: where the value came from, such as "advance()" or "the cursor value of a row"; or the column, if the type
+            of a column does not fit.
+        type_name: the name of the type of the value or the column.
+    """
+
+    what: str | None = None
+    type_name: str | None = None
 
 
-class WatermarkChangedError(WatermarkError, AirflowFailException):
-    """The stored watermark belongs to another cursor definition."""
+class WatermarkMismatchError(WatermarkError, AirflowFailException):
+    """The stored mark is not that of this watermark.
+
+    It belongs to another cursor definition, or another task moves it, so that the two would skip each other's rows.
+
+    Fields:
+        stored: the definition of the cursor, or the owner of the mark, that is stored.
+        expected: that of this watermark or task.
+    """
+
+    stored: JsonValue
+    expected: JsonValue
 
 
 class WatermarkLostError(WatermarkError, AirflowFailException):
-    """The watermark's record is missing although this asset was loaded before."""
+    """The watermark's record is missing although this asset was loaded before.
 
+    Fields:
+        last: the last known mark, as it was stored; None if it is not known.
+    """
 
-class WatermarkOwnedError(WatermarkError, AirflowFailException):
-    """Another task moves this mark, and the two would skip each other's rows."""
-
-
-class WatermarkAheadError(WatermarkError, ValueError, AirflowFailException):
-    """The mark was set to a time that has not come, so nothing would be loaded until then."""
-
-
-class PartitionNeededError(WatermarkError, AirflowFailException):
-    """The instances of a mapped task would share one mark, and skip each other's rows."""
-
-
-class PartitionError(WatermarkError, ValueError, AirflowFailException):
-    """The partition is not JSON, or cannot be found out."""
-
-
-class CursorColumnError(WatermarkError, LookupError, AirflowFailException):
-    """A row has no such cursor column."""
-
-
-class NullCursorError(WatermarkError, ValueError, AirflowFailException):
-    """A row has no cursor value, so it lies in no window."""
-
-
-class FutureRowError(WatermarkError, ValueError, AirflowFailException):
-    """A row lies behind the end of the window."""
-
-
-class UnsortedRowsError(WatermarkError, ValueError, AirflowFailException):
-    """The rows do not come in the order of the cursor."""
-
-
-class NothingReadError(WatermarkError, AirflowFailException):
-    """The body returned without having read what the mark would move over. The mark stays."""
-
-
-class WindowDeferredError(WatermarkError, AirflowFailException):
-    """The body defers in a way in which its window could never be committed rightly."""
-
-
-class FullPageError(WatermarkError, AirflowFailException):
-    """A page is full, and no row of it lies after the mark: the mark could never move on."""
+    last: JsonValue = None
 
 
 class WatermarkGapError(WatermarkError, AirflowFailException):
-    """Something before the window is not loaded, and the policy does not go on over it."""
+    """A range before the window is not loaded, and `on_gap` does not allow to move the mark over it.
+
+    Fields:
+        start: of the window, as it is stored.
+        mark: where it stands, as it is stored.
+    """
+
+    start: JsonValue
+    mark: JsonValue
 
 
 class WatermarkConflictError(WatermarkError):
-    """Another run has moved the token, or the mark back, since the window began. A retry begins where it stands."""
+    """Since the window began, another run has moved the token, or has set the mark back. A retry begins there.
+
+    Fields:
+        start: of the window, as it is stored.
+        mark: where it stands now, as it is stored.
+    """
+
+    start: JsonValue = None
+    mark: JsonValue = None
 
 
-class BackfillError(WatermarkError, AirflowFailException):
-    """This backfill run cannot load a window."""
+class WatermarkInputError(WatermarkError, ValueError, AirflowFailException):
+    """A value that was given to the watermark for this run cannot be used.
+
+    Fields:
+        given: which value. "partition": it is not JSON, cannot be determined, or is missing in a mapped task, whose
+            instances would skip each other's rows. "window": the run's conf or the backfill asks for a window that is
+            not possible. "token": this run did not stage it for this watermark. "mark": somebody has set it to a time
+            in the future, so nothing would be loaded until then.
+    """
+
+    given: Literal["partition", "window", "token", "mark"]
 
 
-class OverrideError(WatermarkError, ValueError, AirflowFailException):
-    """The run's conf names a window that cannot be."""
+class WindowNotReadError(WatermarkError, AirflowFailException):
+    """The way in which the body read its window does not show how far the mark may move. So the mark stays.
 
+    Fields:
+        problem: "unread": the body returned without having read the rows over which the mark would move. "full page": a
+            page is full, and none of its rows is after the mark, so the mark could never move. "deferred": the body
+            defers in a way in which its window could never be committed.
+    """
 
-class StageTokenError(WatermarkError, ValueError, AirflowFailException):
-    """The token is not one that this run staged for this watermark."""
+    problem: Literal["unread", "full page", "deferred"]
 
 
 class WatermarkWarning(UserWarning):
-    """Something about a watermark that is likely not meant; said when the Dag file is read."""
+    """An option of a watermark that is probably a mistake. The warning is given when the Dag file is read."""
 
 
-class DecoratorOrderError(ResumeError, TypeError):
-    """The decorator of airflow-resume stands above @task."""
+# --- rows, of a keyset or a window ----------------------------------------------------------------------------
 
-    remedy = "Put it below @task, directly over the function."
+
+class ColumnError(LoopError, WatermarkError, LookupError, ValueError, AirflowFailException):
+    """A row does not have the column of the key or cursor, or has no value in it.
+
+    Fields:
+        column: its name or position; None if a function was to take the value from the row.
+        columns: the names of the columns that exist, if the column is missing.
+    """
+
+    column: str | int | None
+    columns: tuple[str, ...] = ()
+
+
+class RowOrderError(LoopError, WatermarkError, ValueError, AirflowFailException):
+    """The rows are not sorted by their key or cursor value, or a row is after the end of the window.
+
+    Fields:
+        value: the key or cursor value of the row; None for rows of a frame.
+        limit: the value of the row before it, or the end of the window.
+    """
+
+    value: Any = None
+    limit: Any = None
+
+
+# --- names of 0.1 that were merged ----------------------------------------------------------------------------
+
+MERGED = {
+    "AmbiguousStatusError": "JobStatusUnknownError",
+    "AssetInactiveError": "StoreRefusedError",
+    "BackendNotConfiguredError": "BackendSettingError",
+    "BackfillError": "WatermarkInputError",
+    "ConformanceError": "UsageError",
+    "CursorColumnError": "ColumnError",
+    "DamagedStoreError": "SchemaError",
+    "DecoratorOrderError": "UsageError",
+    "DuplicateFileError": "WrongAnswerError",
+    "EmptySourceError": "IncompleteLoopError",
+    "EndlessPagesError": "EndlessSourceError",
+    "EventLoopError": "UsageError",
+    "ForeignStoreError": "StateReferenceError",
+    "FullPageError": "WindowNotReadError",
+    "FutureRowError": "RowOrderError",
+    "InvalidJobIdError": "JobHookError",
+    "InvalidSettingError": "BackendSettingError",
+    "InvalidStoreUrlError": "BackendSettingError",
+    "KeyColumnError": "ColumnError",
+    "NameInUseError": "UsageError",
+    "NewerSchemaError": "SchemaError",
+    "NoFormerIdError": "SchemaError",
+    "NoTablesError": "SchemaError",
+    "NothingReadError": "WindowNotReadError",
+    "NullCursorError": "ColumnError",
+    "OverrideError": "WatermarkInputError",
+    "PageTooLongError": "WrongAnswerError",
+    "PartitionError": "WatermarkInputError",
+    "PartitionNeededError": "WatermarkInputError",
+    "ReadOnlyStoreError": "UnwritableStoreError",
+    "RepeatedPageError": "EndlessSourceError",
+    "RepeatedTokenError": "EndlessSourceError",
+    "SchemaRightsError": "UnwritableStoreError",
+    "ShortSourceError": "IncompleteLoopError",
+    "StageTokenError": "WatermarkInputError",
+    "StoreFullError": "UnwritableStoreError",
+    "UnackedError": "IncompleteLoopError",
+    "UnsortedKeyError": "RowOrderError",
+    "UnsortedRowsError": "RowOrderError",
+    "WatermarkAheadError": "WatermarkInputError",
+    "WatermarkChangedError": "WatermarkMismatchError",
+    "WatermarkOwnedError": "WatermarkMismatchError",
+    "WindowDeferredError": "WindowNotReadError",
+    "WrongFindError": "JobHookError",
+    "WrongRecordError": "StoreUnavailableError",
+}
+"""Each by the class that is raised now and has all its bases. To be removed with 0.3."""
+
+if not TYPE_CHECKING:  # to a type checker an import of them is wrong, as is that of a name that never was
+
+    def __getattr__(name: str) -> type[ResumeError]:
+        new = MERGED.get(name)
+        if new is None:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        warnings.warn(
+            f"airflow_resume.errors.{name} is now a part of {new}.\nUse that name: this one will go.",
+            DeprecationWarning,
+            stacklevel=2,
+        )
+        return globals()[new]

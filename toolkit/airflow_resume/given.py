@@ -1,4 +1,4 @@
-"""A store that a user passed, used as the task's own is."""
+"""A store that a user passed, used like the task's own store."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _given_channels: dict[int, Channel] = {}
-"""By process id: a forked child must not find its parent's."""
+"""By process id, as a forked child must not use the channel of its parent."""
 
 
 @dataclass(frozen=True)
 class GivenStore:
-    """A store that a user passed, used as the task's own is.
+    """A store that a user passed, used like the task's own store.
 
-    All calls are made on one thread of this process, so that whoever writes need not wait; it is another one than that
-    of Airflow's store, which a slow store must not hold up. A `MemoryStore` is called at once, as a thread would take
-    longer than the call. So is any store that says `channel = InlineChannel()`, as one must that only the thread which
-    made it may use.
+    All calls are made on one thread of this process, so that a writer need not wait. It is not the thread of Airflow's
+    store, as a slow store must not delay that one. A `MemoryStore` is called in the caller's thread, as the call is
+    faster than a thread. So is any store with `channel = InlineChannel()`; a store needs this if it may only be used
+    by the thread that made it.
 
     Args:
         store: the user's.
@@ -51,7 +51,7 @@ class GivenStore:
         return _given_channels.get(os.getpid()) or _given_channels.setdefault(os.getpid(), ThreadChannel())
 
     def get(self, key: str, default: JsonValue = None) -> JsonValue:
-        """The value, or `default` when there is none."""
+        """The value, or `default` if there is no value."""
         found = self._call("get", partial(self.store.get, key))
         return default if found is None else found
 
@@ -64,23 +64,23 @@ class GivenStore:
         self._call("delete", partial(self.store.delete, key))
 
     def _call(self, name: str, call: Callable[[], T]) -> T:
-        named = partial(self._named, name, call)
-        # One that has a channel of its own is used like Airflow's: who waits calls it, and writes go by the channel.
-        return named() if hasattr(self.store, "channel") else self.channel.submit(named).result()
+        def named() -> T:
+            try:
+                return call()
+            except ResumeError:
+                raise
+            except Exception as error:
+                # Without the text of the error or of the store: it may contain a URL with a password.
+                raise StoreUnavailableError(
+                    f"{type(self.store).__name__}.{name}() raised {type(error).__name__}. Nothing was lost: the next"
+                    f" attempt continues from the last write.",
+                    where=type(self.store).__name__,
+                ) from error
 
-    def _named(self, name: str, call: Callable[[], T]) -> T:
-        try:
-            return call()
-        except ResumeError:
-            raise
-        except Exception as error:
-            # Neither its text nor that of the store: a URL with a password may stand in it.
-            raise StoreUnavailableError(
-                f"{type(self.store).__name__}.{name}() raised {type(error).__name__}. Nothing was lost: the next"
-                f" attempt continues from the last write."
-            ) from error
+        # A store with a channel of its own is used like Airflow's: callers that wait call it themselves.
+        return named() if hasattr(self.store, "channel") else self.channel.submit(named).result()
 
 
 def given(store: StateStore) -> StateStore:
-    """A store that a user passed, as it is to be used; one of Airflow's is that already."""
+    """The store that a user passed, wrapped unless it is one of Airflow's."""
     return store if isinstance(store, AirflowStore) else GivenStore(store)

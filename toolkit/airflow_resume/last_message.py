@@ -1,19 +1,19 @@
-"""What is still to be saved when an attempt ends, and is saved before Airflow hears of the end.
+"""Actions at the end of an attempt, such as saving what a loop has not saved yet, before Airflow learns of the end.
 
-Theory of operation. An iterator that is held in a variable is kept alive by the traceback of the error that ended its
-body, and an asynchronous generator is never finalised when Airflow leaves the event loop of a task. So nothing tells a
-loop that it was left. But every task process sends its supervisor a last message, such as `RetryTask`, when the body
-is over and its event loop does not run any more. Until the supervisor has it the attempt may still write; after it
-Airflow knows the task instance by another id, and refuses. So what is still open is ended just before that message.
+Theory of operation. An iterator in a variable is kept alive by the traceback of the error that ended the body of its
+loop, and an asynchronous generator is never finalised when Airflow leaves the event loop of a task. So a loop does not
+notice that its body was left. But every task process sends its supervisor a last message, such as `RetryTask`, when the
+body has ended and its event loop has stopped. Before that message the attempt may still write; afterwards Airflow knows
+the task instance by another id, and refuses. So the actions are called just before that message.
 
-The message goes through `send` of one object, which is made to look here first for as long as anything is registered.
-Where it cannot be, everything is as it would be without this module. Outside a task, the end is that of the process.
+Airflow sends the message with the method `send` of one object, `SUPERVISOR_COMMS`. While actions are registered, the
+class of that object is replaced by a class that calls the actions first. If that is not possible, no action is called.
+Outside a task the actions are called when the process exits.
 """
 
 from __future__ import annotations
 
 import atexit
-import logging
 import os
 import sys
 import time
@@ -23,23 +23,25 @@ from functools import cache
 from threading import RLock
 from typing import Any
 
-log = logging.getLogger(__name__)
+from airflow_resume.shown import get_logger
+
+log = get_logger(__name__)
 
 SECONDS = 10.0
-"""How long the last message waits for a store, over all that is still open."""
+"""How long the last message waits for a store, for all actions together."""
 LAST_MESSAGES = {"SucceedTask", "TaskState", "RetryTask", "DeferTask", "RescheduleTask", "AwaitInputTask"}
 """Messages after which the attempt is over, by the names of their classes."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class OpenEnd:
-    """Something that is to be ended with the attempt.
+class EndAction:
+    """Ends something that is open, such as a loop, together with its attempt.
 
     Args:
-        end: ends it, and may wait for a store for so many seconds.
+        end: ends it; called with the number of seconds that it may wait for a store.
         owner: the task's store, which is another object in every attempt; None outside a task.
-        key: of its record.
-        is_abandoned: nobody refers to it any more.
+        key: of the record that is open.
+        is_abandoned: whether nothing refers to the open object any more.
     """
 
     end: Callable[[float], object]
@@ -50,11 +52,11 @@ class OpenEnd:
 
     @property
     def is_mine(self) -> bool:
-        """Whether this is the process that opened it, and no fork of it."""
+        """Whether this process registered it, and not one that it was forked from."""
         return self.pid == os.getpid()
 
     def remove(self) -> None:
-        """It has ended by itself."""
+        """Do not call this action any more, because what was open has ended."""
         with _registry:
             if self in _open:
                 _open.remove(self)
@@ -62,18 +64,18 @@ class OpenEnd:
                 _listen_no_more()
 
 
-_open: list[OpenEnd] = []
+_open: list[EndAction] = []
 _registry = RLock()  # a signal handler may come while its own thread holds it
-"""Held while something is put into the two lists or taken out, and never while anything is ended."""
+"""Locked while one of the two lists is changed, and never while an action is called."""
 _listening: list[tuple[Any, type[Any]]] = []
-"""The object that messages are sent with, and its own class."""
+"""The object that sends messages, and its own class."""
 
 
 def before_last_message(
     end: Callable[[float], object], *, owner: object, key: str, is_abandoned: Callable[[], bool]
-) -> OpenEnd:
-    """Have `end` called before the last message of this attempt, unless it is removed before."""
-    opened = OpenEnd(end=end, owner=owner, key=key, is_abandoned=is_abandoned)
+) -> EndAction:
+    """Call `end` before the last message of this attempt, unless it is removed earlier."""
+    opened = EndAction(end=end, owner=owner, key=key, is_abandoned=is_abandoned)
     with _registry:
         _open.append(opened)
         _listen()
@@ -89,23 +91,23 @@ def end_what_is_open(*, owner: object) -> None:
 
 
 def end_what_is_abandoned(*, owner: object, key: str) -> None:
-    """End what nobody can go on with, before its record is used again: what it writes later would be of the past."""
+    """End what is abandoned, before its record is used again: a later write would overwrite newer values."""
     _end(lambda opened: opened.owner is owner and opened.key == key and opened.is_abandoned())
 
 
 def forget_what_is_open(*, owner: object) -> None:
-    """The process of an attempt is gone, and nothing in it was told."""
+    """Remove the actions of an attempt without calling them, as if its process had been killed."""
     for opened in [opened for opened in _open if opened.owner is owner]:
         opened.remove()
 
 
-def _end(belongs: Callable[[OpenEnd], bool]) -> None:
+def _end(belongs: Callable[[EndAction], bool]) -> None:
     until = time.monotonic() + SECONDS
     for opened in reversed([opened for opened in _open if opened.is_mine and belongs(opened)]):
         opened.remove()
         try:
             opened.end(max(0.0, until - time.monotonic()))
-        except Exception:  # the others, and the last message, must not suffer
+        except Exception:  # the other actions are called, and the last message is sent, all the same
             log.exception("What was still open of %r could not be ended properly", opened.key)
 
 
@@ -134,35 +136,32 @@ def _listen_no_more() -> None:
 
 @cache
 def _telling(kind: type[Any]) -> type[Any]:
-    """The same class, but for a last message."""
+    """A subclass that calls the actions before a last message."""
 
     def send(self: Any, msg: Any) -> Any:
         name = type(msg).__name__
         if name in LAST_MESSAGES:
             try:
                 _before(name)
-            except BaseException as error:  # noqa: BLE001  nothing is worth more than the message
+            except BaseException as error:  # noqa: BLE001  the message must be sent in any case
                 log.error("What was still open when the task ended could not be ended: %r", error)  # noqa: TRY400
         return kind.send(self, msg)
 
-    # By its name it is known whether this is `dag.test()`.
+    # It keeps its name, by which `dag.test()` is recognised.
     return type(kind.__name__, (kind,), {"__slots__": (), "__module__": kind.__module__, "send": send})
 
 
 def _before(message: str) -> None:
-    if message == "SucceedTask" and _is_cleared_on_success():
-        with _registry:
-            _open.clear()
-            _listen_no_more()
-    else:
-        _end(lambda _: True)
+    if message == "SucceedTask":
+        from airflow_resume.compat import conf
 
-
-def _is_cleared_on_success() -> bool:
-    """Whether Airflow has just cleared what a state backend keeps of this task: a write now would stay there."""
-    from airflow.sdk.configuration import conf
-
-    return bool(conf.getboolean("state_store", "clear_on_success", fallback=False))
+        # Then Airflow has just deleted what a state backend keeps of this task, and a write would stay there for ever.
+        if conf.getboolean("state_store", "clear_on_success", fallback=False):
+            with _registry:
+                _open.clear()
+                _listen_no_more()
+            return
+    _end(lambda _: True)
 
 
 @atexit.register

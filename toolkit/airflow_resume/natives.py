@@ -1,4 +1,4 @@
-"""Values of other libraries as Python's own, and what to write where a value cannot be kept."""
+"""Converting values of other libraries to Python's own, and what to write if a value cannot be kept."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from uuid import UUID
 
 
 def native(value: Any) -> Any:
-    """A scalar of NumPy, Arrow or pandas as Python's own, in tuples too, where that is the same value; else as it is.
+    """A scalar of NumPy, Arrow or pandas as Python's own, also in tuples, if the value stays the same; else as it is.
 
-    None of the libraries is imported: a value is recognised by where its type comes from. A missing one is None.
+    None of the libraries is imported: a value is recognised by the module of its type. A missing value becomes None.
     """
     kind = type(value)
     if kind in _PLAIN:
@@ -50,7 +50,7 @@ _READERS: dict[str, Callable[[Any], Any]] = {"numpy": _of_numpy, "pandas": _of_p
 
 
 def such_as(value: object) -> str:
-    """What to write instead of a value that cannot be kept, as the end of a sentence; empty where nobody knows."""
+    """What to write instead of a value that cannot be kept, as the end of a sentence; empty if not known."""
     lines = {
         "Timestamp": "value.to_pydatetime(), or value.isoformat() where its nanoseconds count",
         "datetime64": "value.astype('M8[us]').item(), or str(value) where its nanoseconds count",
@@ -75,5 +75,6 @@ def _line_by_kind(value: object) -> str | None:
     if isinstance(value, PurePath):
         return "str(value)"
     if isinstance(value, tuple):
-        return "tuple(value)"
+        # A plain tuple is refused only where JSON alone is taken; elsewhere it comes back as a tuple.
+        return "list(value)" if type(value) is tuple else "tuple(value), or list(value) where only JSON is taken"
     return "dict(value)" if isinstance(value, Mapping) else None

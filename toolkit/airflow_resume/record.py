@@ -1,64 +1,81 @@
-"""One record under one key: versioned, naming its own key, keeping the fields it does not know.
+"""One record under one key. A record has a version, contains its own key, and keeps fields that it does not know.
 
-Everything that must stay consistent lives in one record, because the store has neither transactions nor
-compare-and-set. A record names its own key, so that an answer meant for another key is recognised and refused.
+Everything in one store that must stay consistent is in one record, because the store has neither transactions nor
+compare-and-set. Because a record contains its own key, an answer for another key is recognised and refused.
 
-A record is also what a person sees in Airflow's UI. So it begins with one line in words, `summary`, and the fields that
-people look for. The line is written and never read: what a record means stands in its fields.
+People see the record in Airflow's UI. So it begins with one line in words, `summary`, and the fields that people look
+for. The line is written and never read: only the fields count.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, ClassVar, Generic, TypedDict, TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import ValidationError
 
 from airflow_resume import values
-from airflow_resume.attempt import how_to_delete_a_key
-from airflow_resume.errors import UnreadableRecordError, ValueTooLargeError, WrongRecordError
+from airflow_resume.attempt import Whole, how_to_delete_a_key
+from airflow_resume.errors import (
+    InvalidValueError,
+    ResumeError,
+    StoreUnavailableError,
+    UnreadableRecordError,
+    ValueTooLargeError,
+)
+from airflow_resume.shown import short_repr
 from airflow_resume.store import StateStore
+from airflow_resume.stored import StoredModel, places_of
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
     from typing_extensions import Self
 
 
-class Record(BaseModel):
-    """What is stored under one key."""
+class RecordChanges(TypedDict, total=False):
+    """What may change in any record."""
 
-    model_config = ConfigDict(defer_build=True, extra="allow", frozen=True, populate_by_name=True)
+    key: str
+
+
+class Record(StoredModel):
+    """What is stored under one key."""
 
     VERSION: ClassVar[int] = 1
     FIRST: ClassVar[tuple[str, ...]] = ()
     """The fields that people look for, in the order in which they are stored, after the summary."""
     BY_ITSELF: ClassVar[str] = ""
-    """How a record that cannot be read is started over without a person, for a remedy."""
+    """The end of a remedy: how a record that cannot be read is replaced without a person."""
 
-    v: int = 1
+    v: Whole = 1
     key: str
 
     def summary(self) -> str | None:
-        """What the record says, in one line without secrets, for a person; None for no line."""
+        """The record in one line for a person, without secrets; None if there is no such line."""
         return None
 
     def to_json(self) -> dict[str, JsonValue]:
-        """The record as it is stored, what people look for first; fields without a value are left out."""
+        """The record as it is stored. It begins with what people look for. Fields without a value are left out."""
         stored = self.model_dump(mode="json", by_alias=True, exclude_none=True)
         words = self.summary()
-        told = {} if words is None else {SUMMARY: words}
-        return {**told, **{name: stored[name] for name in self.FIRST if name in stored}, **stored}
+        line = {} if words is None else {SUMMARY: words}
+        return {**line, **{name: stored[name] for name in self.FIRST if name in stored}, **stored}
 
     def with_less_history(self) -> Self | None:
-        """The record without a part of what it keeps for people to read, the oldest first; None: that is gone."""
+        """The record without the oldest part of what it keeps only for people; None if it has no such part."""
         return None
 
 
 SUMMARY = "summary"
 
+_NO_SUCH_RECORD = (ValueError, TypeError, LookupError, ArithmeticError, AttributeError, RecursionError)
+"""Errors of code that reads a damaged value. OverflowError is an ArithmeticError."""
+
 RecordT = TypeVar("RecordT", bound=Record)
 
 
-class Slot(Generic[RecordT]):
+class StoredRecord(Generic[RecordT]):
     """The place of one record: a store and a key."""
 
     def __init__(self, store: StateStore, key: str, kind: type[RecordT]) -> None:
@@ -67,26 +84,26 @@ class Slot(Generic[RecordT]):
         self._kind = kind
 
     def read(self) -> RecordT | None:
-        """The record; None when the store has none, or when this attempt was replaced.
+        """The record; None if the store has no record, or if this attempt was replaced.
 
         Raises:
-            UnreadableRecordError: of a newer version, or not a record at all.
-            WrongRecordError: the store answered with the record of another key.
+            UnreadableRecordError: the value has a newer version, or is not a record.
+            StoreUnavailableError: the store answered with the record of another key.
         """
         stored = self.store.get(self.key)
         return self.decode(stored) if values.is_json(stored) and stored is not None else None
 
     def write(self, record: RecordT) -> RecordT:
-        """Write the record. It counts as saved when this returns, and not before.
+        """Write the record. It is saved when this returns, and not before.
 
-        One that is too large is written without the oldest of what is only history.
+        A record that is too large is written without the oldest part of its history.
 
         Returns:
-            It as it was written.
+            The record as it was written.
 
         Raises:
-            InvalidValueError: it holds something the store would refuse; nothing was written.
-            ValueTooLargeError: it is too large without any history; nothing was written.
+            InvalidValueError: the record contains something that the store would refuse; nothing was written.
+            ValueTooLargeError: the record is too large even without its history; nothing was written.
             SupersededError: this attempt was replaced; nothing was written.
         """
         fitted, stored = self.fitted(record)
@@ -94,7 +111,7 @@ class Slot(Generic[RecordT]):
         return fitted
 
     def fitted(self, record: RecordT) -> tuple[RecordT, JsonValue]:
-        """The record without the oldest of its history, as far as it is too large, and as it is stored.
+        """The record and its JSON. If it is too large, the oldest parts of its history are left out until it fits.
 
         Raises:
             InvalidValueError, ValueTooLargeError: as `write`.
@@ -108,9 +125,13 @@ class Slot(Generic[RecordT]):
         return self.fitted(shorter)
 
     def encode(self, record: RecordT) -> JsonValue:
-        """The record as it is stored, checked."""
+        """The JSON of the record, checked."""
         stored = record.to_json()
-        values.check_sized(stored, at=self.key)
+        try:
+            values.check_sized(stored, at=self.key, key=self.key)
+        except InvalidValueError as error:
+            error.key = self.key
+            raise
         return stored
 
     def delete(self) -> None:
@@ -118,12 +139,12 @@ class Slot(Generic[RecordT]):
         self.store.delete(self.key)
 
     def decode(self, stored: JsonValue) -> RecordT:
-        """The record that `stored` is.
+        """The JSON from the store as a record.
 
         Raises: as `read`.
         """
         version = stored.get("v") if isinstance(stored, dict) else None
-        if not isinstance(stored, dict) or not isinstance(version, int):
+        if not isinstance(stored, dict) or type(version) is not int or version < 1:
             raise self.unreadable("it is not a record of airflow-resume")
         if version > self._kind.VERSION:
             raise self.unreadable(
@@ -131,17 +152,52 @@ class Slot(Generic[RecordT]):
                 f" {self._kind.VERSION})",
                 "Upgrade airflow-resume on this worker. ",
             )
-        if stored.get("key") != self.key:
-            raise WrongRecordError(f"Asked for {self.key!r}, the store answered with {stored.get('key')!r}.")
+        if (key := stored.get("key")) != self.key:
+            if not isinstance(key, str):
+                raise self.damaged("its key is missing" if key is None else f"its key is {short_repr(key)}")
+            raise StoreUnavailableError(
+                f"Asked for {self.key!r}, the store answered with the record of {short_repr(key, most=250)}. It was not"
+                " used.",
+                "A retry asks again. If the key in the record was changed by hand, put it right, or"
+                f" {how_to_delete_a_key()} to start over.",
+                key=self.key,
+            )
+        fields = {name: value for name, value in stored.items() if name != SUMMARY}
         try:
-            return self._kind.model_validate({name: value for name, value in stored.items() if name != SUMMARY})
+            values.check(fields, at=self.key)  # refuses what no attempt can have written, such as NaN
+            return self._kind.model_validate(fields)
+        except Exception:
+            with self.reading():  # entered only after an error, as this is faster for the many undamaged records
+                raise
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """Turn each error of reading the record, or a part of it, into one kind of error.
+
+        Other errors of this package are not changed.
+
+        Raises:
+            UnreadableRecordError: no attempt can have saved this; its cause says why.
+        """
+        try:
+            yield
         except ValidationError as error:
-            places = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()[:3])
-            raise self.unreadable(f"it was changed by hand or damaged ({places})") from error
+            raise self.damaged(places_of(error)) from error
+        except InvalidValueError as error:
+            raise self.damaged(error.message) from error
+        except ResumeError:
+            raise
+        except _NO_SUCH_RECORD as error:
+            raise self.damaged(f"{type(error).__name__}: {error}") from error
+
+    def damaged(self, why: str) -> UnreadableRecordError:
+        """The error for a record that no attempt can have written."""
+        return self.unreadable(f"it was changed by hand or damaged ({why})")
 
     def unreadable(self, why: str, remedy: str = "") -> UnreadableRecordError:
-        """The error for a record that is there and means nothing."""
+        """The error for a record that exists and cannot be read."""
         return UnreadableRecordError(
             f"The record under {self.key!r} cannot be read: {why}. Nothing was touched.",
             f"{remedy}To start over, {how_to_delete_a_key()}{self._kind.BY_ITSELF}.",
+            key=self.key,
         )

@@ -1,8 +1,8 @@
 """What may be stored: a strict JSON check, a codec for a few more types, a size guard, fingerprints.
 
-The state store takes JSON, but not all that `json` calls JSON, and it does not always say so: a NaN inside a dict
-comes back as null, a deep nesting is accepted and can never be read again. So every value is checked here, before
-anything outside is touched, and an error names the place (`$.rows[3].at`) and the remedy.
+The state store takes JSON, but not everything that `json` accepts, and it does not always refuse the rest: a NaN inside
+a dict comes back as null, and a value that is nested too deeply is accepted and can never be read again. So every value
+is checked here first, before anything else is done, and an error names the place (`$.rows[3].at`) and the remedy.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from uuid import UUID
 
 from airflow_resume.errors import InvalidKeyError, InvalidValueError, ValueTooLargeError
 from airflow_resume.natives import such_as
+from airflow_resume.shown import short_repr, shown
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -28,14 +29,16 @@ if TYPE_CHECKING:
 MAX_DEPTH = 64
 """Levels of nesting allowed. The store accepts 250 and then fails every later read."""
 MAX_BYTES = 60_000
-"""The largest record written, in bytes of JSON: a little under the 64 KB that Airflow's REST API refuses."""
+"""The largest record written, in bytes of JSON. Airflow's REST API refuses 64 KB."""
 MAX_CURSOR_BYTES = 28_000
 """The largest value of a watermark: a window's record holds two of them."""
 LARGE_BYTES = 16_000
-"""From here on a record is worth a warning: it is sent whole with every write, and shown whole in Airflow's UI."""
+"""A larger record is worth a warning: all of it is sent with every write, and shown in Airflow's UI."""
 MIN_INT, MAX_INT = -(2**63), 2**64 - 1
+MAX_SHOWN = 80
+"""The most characters of any value in a message."""
 MAX_SHOWN_BITS = 1_000
-"""A longer integer is not written out in a message; Python itself refuses to from some 14,000 bits on."""
+"""A longer integer is not written out in a message. Python itself refuses that from about 14,000 bits."""
 
 _KEY = re.compile(r"[A-Za-z0-9_:.%-]{1,200}")
 _TAG = "~"
@@ -45,12 +48,14 @@ def make_key(prefix: str, name: str) -> str:
     """The store key of `name`: `<prefix>.<name>`.
 
     Raises:
-        InvalidKeyError: the name is empty, has a character outside `[A-Za-z0-9_:.%-]`, or is too long.
+        InvalidKeyError: the name is no text or empty, has a character outside `[A-Za-z0-9_:.%-]`, or is too long.
     """
     key = f"{prefix}.{name}"
-    if not name or not _KEY.fullmatch(key):
+    if not isinstance(name, str) or not name or not _KEY.fullmatch(key):
         raise InvalidKeyError(
-            f"{name!r} cannot be a name.", f"Use 1 to {200 - len(prefix) - 1} of the characters A-Z a-z 0-9 _ : . % -"
+            f"name={short_repr(name)} cannot be a name.",
+            f"Use 1 to {200 - len(prefix) - 1} of the characters A-Z a-z 0-9 _ : . % -",
+            key=name if isinstance(name, str) else None,
         )
     return key
 
@@ -64,30 +69,32 @@ _CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_asci
 
 
 def check(value: object, *, at: str = "$") -> None:
-    """Refuse what the state store would refuse, or would give back changed.
+    """Refuse what the state store would refuse, or would return changed.
 
     Raises:
         InvalidValueError: naming the place inside the value and what to do about it.
     """
     if value is None:
-        raise InvalidValueError(f"{at} is None, which the state store refuses.", "Use a value or leave the key out.")
+        raise InvalidValueError(
+            f"{at} is None, which the state store refuses.", "Use a value or leave the key out.", at=at
+        )
     if plain_json(value) is None:
         _check(value, at, 0)
 
 
-def check_sized(value: object, *, at: str) -> int:
-    """As `check`, and then as `check_size`, in one go."""
+def check_sized(value: object, *, at: str, key: str | None = None) -> int:
+    """As `check` and then `check_size`, but faster for most values. `key`: of the record that the value is."""
     text = plain_json(value)
     if text is not None and len(text) <= MAX_BYTES:
         return len(text)
     check(value, at=at)
-    return check_size(at, value)
+    return check_size(key, value, at=at if key is None else None)
 
 
 def plain_json(value: object) -> str | None:
-    """A value as JSON, if nothing can speak against it; None: `check` looks closer, and names the place.
+    """A value as JSON if it is certain to pass `check`; None if `check` has to look closer.
 
-    Nearly every record is made of the exact types and has only printable ASCII in it, and that is seen in a glance.
+    Nearly every record has only the exact types and printable ASCII, and checking for that is fast.
     """
     if value is None or not _has_plain_types((value,), 0):
         return None
@@ -101,7 +108,8 @@ def _has_plain_types(items: Iterable[Any], depth: int) -> bool:
         if kind is str or item is None or kind is bool:
             continue
         if kind is dict:
-            plain = depth < MAX_DEPTH and _all_are_text(item) and _has_plain_types(item.values(), depth + 1)
+            keys_are_text = {*map(type, item)} <= _TEXT
+            plain = depth < MAX_DEPTH and keys_are_text and _has_plain_types(item.values(), depth + 1)
         elif kind is list:
             plain = depth < MAX_DEPTH and _has_plain_types(item, depth + 1)
         else:
@@ -111,16 +119,14 @@ def _has_plain_types(items: Iterable[Any], depth: int) -> bool:
     return True
 
 
-def _all_are_text(keys: Iterable[object]) -> bool:
-    return {*map(type, keys)} <= _TEXT
-
-
 _TEXT = {str}
 
 
 def _check(value: object, at: str, depth: int) -> None:
     if depth > MAX_DEPTH:
-        raise InvalidValueError(f"{at[:80]}... is nested more than {MAX_DEPTH} levels deep.", "Flatten it.")
+        raise InvalidValueError(
+            f"{at[:MAX_SHOWN]}... is nested more than {MAX_DEPTH} levels deep.", "Flatten it.", at=at
+        )
     match value:
         case str():
             if not _is_plain(value):
@@ -128,7 +134,7 @@ def _check(value: object, at: str, depth: int) -> None:
         case dict():
             for key, item in value.items():
                 _check_member(key, at)
-                _check(item, f"{at}.{key}", depth + 1)
+                _check(item, f"{at}.{shown(key, most=MAX_SHOWN)}", depth + 1)
         case None | bool():
             pass
         case int() | float():
@@ -139,19 +145,27 @@ def _check(value: object, at: str, depth: int) -> None:
         case _:
             kind = type(value).__name__
             remedy = f"Store text, a number, a list or a dict{such_as(value)}."
-            raise InvalidValueError(f"{at} is a {kind}, which is not JSON.", remedy)
+            raise InvalidValueError(f"{at} is a {kind}, which is not JSON.", remedy, at=at)
 
 
 def _check_number(number: float, at: str) -> None:
     if isinstance(number, int) and not MIN_INT <= number <= MAX_INT:
         size = f"{number}" if number.bit_length() < MAX_SHOWN_BITS else f"of {number.bit_length()} bits"
-        raise InvalidValueError(f"{at} is an integer outside 64 bits ({size}).", "Store it as text.")
+        raise InvalidValueError(f"{at} is an integer outside 64 bits ({size}).", "Store it as text.", at=at)
     if isinstance(number, float) and not math.isfinite(number):
-        raise InvalidValueError(f"{at} is {number}, which JSON cannot hold.", "Store None or text.")
+        raise InvalidValueError(f"{at} is {number}, which JSON cannot hold.", "Store None or text.", at=at)
+
+
+def _check_member(key: object, at: str) -> None:
+    if not isinstance(key, str):
+        known = short_repr(key)
+        raise InvalidValueError(f"{at} has the key {known}, which is not text.", f"Use str({known}).", at=at)
+    if not _is_plain(key):
+        _check_text(key, f"the key {short_repr(key)} of {at}")
 
 
 def _is_plain(text: str) -> bool:
-    """Nearly every text is, and this is far cheaper than naming the place of one that may not be."""
+    """Whether `_check_text` is not needed. This is true of nearly every text, and much faster."""
     return text.isascii() and "\x00" not in text
 
 
@@ -159,53 +173,53 @@ def _check_text(text: str, at: str) -> None:
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise InvalidValueError(f"{at} has half a surrogate pair in it.", "Decode it first.") from None
+        raise InvalidValueError(f"{at} has half a surrogate pair in it.", "Decode it first.", at=at) from None
     if "\x00" in text:
-        raise InvalidValueError(f"{at} has a NUL character in it, which PostgreSQL refuses.", "Remove it.")
+        raise InvalidValueError(f"{at} has a NUL character in it, which PostgreSQL refuses.", "Remove it.", at=at)
 
 
-def _check_member(key: object, at: str) -> None:
-    if not isinstance(key, str):
-        raise InvalidValueError(f"{at} has the key {key!r}, which is not text.", f"Use str({key!r}).")
-    if not _is_plain(key):
-        _check_text(key, f"the key {key!r} of {at}")
-
-
-def check_size(key: str, value: object, *, limit: int = MAX_BYTES) -> int:
+def check_size(key: str | None, value: object, *, limit: int = MAX_BYTES, at: str | None = None) -> int:
     """The size of `value` in bytes of JSON.
+
+    Args:
+        key: that it is stored under, if it is known.
+        value: a record or a part of one.
+        limit: the most bytes it may have.
+        at: what the value is, of a part.
 
     Raises:
         ValueTooLargeError: over `limit`; the message names the biggest part.
     """
     size = stored_size(value)
     if size > limit:
+        what = f"The record {short_repr(key, most=250)}" if at is None else shown(at, most=250)
         raise ValueTooLargeError(
-            f"The record {key!r} has {size:,} bytes and may have {limit:,}. {biggest_part(value)}", KEEP_ELSEWHERE
+            f"{what} has {size:,} bytes and may have {limit:,}. {biggest_part(value)}",
+            KEEP_ELSEWHERE,
+            at=at,
+            key=key,
+            size=size,
+            limit=limit,
         )
     return size
 
 
 def stored_size(value: object) -> int:
-    r"""How many bytes a value has when it is stored, as Airflow counts, which writes é as \u00e9."""
+    r"""How many bytes a value has when it is stored. Airflow stores é as \u00e9."""
     return len(json.dumps(value))
 
 
-KEEP_ELSEWHERE = "Keep that part elsewhere (object storage, a table) and store where it is."
+KEEP_ELSEWHERE = "Keep that part elsewhere (object storage, a table) and store its address."
 """How to make a large value smaller."""
 
 
 def biggest_part(value: object) -> str:
     """Which part of a large value is the biggest, as a sentence."""
-    part, size = _biggest_part(value)
-    return f"Its biggest part is {part} with {size:,} bytes."
-
-
-def _biggest_part(value: object) -> tuple[str, int]:
     at, size = "$", len(dumps(value))
     while isinstance(value, dict) and value:
         name, value = max(value.items(), key=lambda item: len(dumps(item[1])))
-        at, size = f"{at}.{name}", len(dumps(value))
-    return at, size
+        at, size = f"{at}.{shown(name, most=MAX_SHOWN)}", len(dumps(value))
+    return f"Its biggest part is {at} with {size:,} bytes."
 
 
 # --- more types than JSON has ---------------------------------------------------------------------------------
@@ -218,15 +232,16 @@ _ENCODERS: dict[type, tuple[str, Callable[[Any], object]]] = {
     bytes: ("bytes", lambda value: base64.b64encode(value).decode()),
     tuple: ("tuple", lambda value: [encode(item) for item in value]),
 }
-_DECODERS: dict[str, Callable[[Any], object]] = {
-    "datetime": datetime.fromisoformat,
-    "date": date.fromisoformat,
-    "decimal": Decimal,
-    "uuid": UUID,
-    "bytes": base64.b64decode,
-    "tuple": lambda items: tuple(decode(item) for item in items),
-    "dict": lambda members: {key: decode(item) for key, item in members.items()},
+_DECODERS: dict[str, tuple[type, Callable[[Any], object]]] = {
+    "datetime": (str, datetime.fromisoformat),
+    "date": (str, date.fromisoformat),
+    "decimal": (str, Decimal),
+    "uuid": (str, UUID),
+    "bytes": (str, lambda text: base64.b64decode(text, validate=True)),
+    "tuple": (list, lambda items: tuple(decode(item) for item in items)),
+    "dict": (dict, lambda members: {key: decode(item) for key, item in members.items()}),
 }
+"""By tag: the type of the JSON value, and how it is decoded."""
 
 
 def encode(value: Any) -> JsonValue:
@@ -249,20 +264,41 @@ def encode(value: Any) -> JsonValue:
 
 
 def decode(value: Any) -> Any:
-    """The value that `encode` was given."""
+    """The value that `encode` was given.
+
+    Raises:
+        InvalidValueError: a value is tagged as a type and cannot be read as one, so `encode` did not write it.
+    """
     if isinstance(value, list):
         return [decode(item) for item in value]
     if not isinstance(value, dict):
         return value
     if len(value) == 1:
         ((key, inner),) = value.items()
-        if key.startswith(_TAG) and (decoder := _DECODERS.get(key[len(_TAG) :])) is not None:
-            return decoder(inner)
+        if key.startswith(_TAG) and key[len(_TAG) :] in _DECODERS:
+            return _decode_tagged(key, inner)
     return {key: decode(item) for key, item in value.items()}
 
 
+def _decode_tagged(key: str, inner: Any) -> object:
+    stored_as, decoder = _DECODERS[key[len(_TAG) :]]
+    if isinstance(inner, stored_as):
+        try:
+            return decoder(inner)
+        except InvalidValueError:
+            raise
+        except (ValueError, ArithmeticError) as error:
+            cause: Exception | None = error
+    else:
+        cause = None
+    raise InvalidValueError(
+        f"{shown(dumps({key: inner}), most=MAX_SHOWN)} is tagged as a {key[len(_TAG) :]} and cannot be read as one.",
+        "It was changed by hand or damaged: put it right, or delete it.",
+    ) from cause
+
+
 def is_exact(value: object) -> bool:
-    """Whether `decode(encode(value))` has the same types at every depth: an enum, say, would come back as text."""
+    """Whether `decode(encode(value))` has the same types at every depth. An enum, for example, would become text."""
     if type(value) in (list, tuple):
         return all(map(is_exact, value))  # type: ignore[call-overload]
     if type(value) is dict:
@@ -271,9 +307,9 @@ def is_exact(value: object) -> bool:
 
 
 def has_at_most(parts: int, value: object) -> bool:
-    """Whether a value has no more than so many parts, items and characters counted, and is not nested too deeply.
+    """Whether a value has no more than this many items and characters, and is not nested too deeply.
 
-    It stops counting there, so a huge or endless value costs no more.
+    It stops counting at the limit, so a huge or endless value takes no longer.
     """
     left = parts
     waiting = [(value, 0)]
@@ -302,9 +338,9 @@ def plain_id(value: object) -> JsonValue:
 
 
 def _plain(value: Any, depth: int) -> Any:
-    """Lists and dicts may have None in them; what is no JSON stays, for `check` to refuse."""
+    """Lists and dicts may contain None. A value that is not JSON is returned as it is, for `check` to refuse."""
     if depth > MAX_DEPTH:
-        raise InvalidValueError(f"the id is nested more than {MAX_DEPTH} levels deep.", "Flatten it.")
+        raise InvalidValueError(f"the id is nested more than {MAX_DEPTH} levels deep.", "Flatten it.", at="the id")
     if isinstance(value, Enum):
         return _plain(value.value, depth + 1)
     if isinstance(value, UUID):
@@ -319,19 +355,23 @@ def _plain(value: Any, depth: int) -> Any:
 # --- fingerprints ---------------------------------------------------------------------------------------------
 
 
-def fingerprint(value: object, *, length: int = 12) -> str:
-    """A short text that differs when `value` differs: the head of the SHA-256 of its canonical JSON."""
+def fingerprint(value: object, *, length: int = 12, at: str = "$") -> str:
+    """A short text that changes with `value`: the first digits of the SHA-256 of its canonical JSON.
+
+    Raises:
+        InvalidValueError: it is not JSON; `at` says for the message what it is.
+    """
     encoded = encode(value)
     if encoded is not None:
-        check(encoded)
+        check(encoded, at=at)
     return hashlib.sha256(dumps(encoded).encode()).hexdigest()[:length]
 
 
 def fingerprints(fields: Mapping[str, object]) -> dict[str, str]:
-    """A short fingerprint of every field, so that a later difference can be named by its field."""
+    """A short fingerprint of each field, so that an error can name the field that changed."""
     return {name: fingerprint(value, length=8) for name, value in fields.items()}
 
 
 def is_json(value: object) -> bool:
-    """Whether a store can have answered this; a mock of one answers with a mock."""
+    """Whether a store can have returned this value. A mock of a store returns mocks."""
     return value is None or isinstance(value, (dict, list, str, int, float))

@@ -12,7 +12,7 @@ from sqlalchemy import event
 from sqlalchemy.exc import DatabaseError
 
 from airflow_resume.backends import PlansCleanup, Reason, SqlStoreBackend
-from airflow_resume.backends.cleanup import judge
+from airflow_resume.backends.rows.cleanup import judge
 
 SCOPE = TaskScope(dag_id="dag", run_id="run", task_id="task", map_index=3)
 PAST = datetime.now(timezone.utc) - timedelta(hours=1)
@@ -91,7 +91,7 @@ def test_a_batch_that_fails_is_reported_and_the_others_go(backend: SqlStoreBacke
 
 def test_without_an_answer_to_a_look_it_ends_and_says_what_was_done(backend: SqlStoreBackend) -> None:
     backend.set_many(SCOPE, {str(number): "1" for number in range(10)}, expires_at=PAST)
-    fail_at(backend, "SELECT airflow_resume_state.id", 3)
+    fail_at(backend, "SELECT max(", 3)
     report = backend.clean(batch=3)
     assert (report.expired, len(report.failures)) == (6, 1)
     assert backend.clean().expired == 4
@@ -117,4 +117,21 @@ def test_the_history_of_what_goes_goes_with_it() -> None:
     assert len(backend.history(SCOPE, "key")) == 3
     backend.cleanup()
     left = "SELECT COUNT(*) FROM airflow_resume_history"
-    assert backend._database.alone(lambda connection: connection.exec_driver_sql(left).scalar()) == 0
+    assert backend._database.autocommit(lambda connection: connection.exec_driver_sql(left).scalar()) == 0
+
+
+@pytest.mark.parametrize(("kept", "by_range"), [(0, True), (1_000, False)])
+def test_rows_that_stay_are_not_walked_with_the_lock(backend: SqlStoreBackend, kept: int, *, by_range: bool) -> None:
+    for number in range(3):
+        backend.set_many(SCOPE, {f"{number} {n}": "1" for n in range(kept)})
+        backend.set(SCOPE, f"expired {number}", "1", expires_at=PAST)
+    asked: list[str] = []
+
+    def listener(_connection: Any, _cursor: Any, text: str, *_: Any) -> None:
+        if text.startswith("DELETE FROM airflow_resume_state"):
+            asked.append(text)
+
+    event.listen(backend._database.opened().engine, "before_cursor_execute", listener)
+    assert backend.clean().expired == 3
+    assert (len(asked), "id <=" in asked[0]) == (1, by_range)
+    assert len(backend.scan(SCOPE, "")) == 3 * kept

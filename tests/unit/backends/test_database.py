@@ -5,15 +5,19 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
+import psycopg
 import pytest
 from airflow.sdk.state import TaskScope
 from sqlalchemy import event
 from sqlalchemy.exc import OperationalError
 
 from airflow_resume.backends import SqlStateStore, SqlStoreBackend
-from airflow_resume.backends.dialects import MySQL, PostgreSQL, Sqlite, Trouble
+from airflow_resume.backends.dialects.base import Trouble
+from airflow_resume.backends.dialects.mysql import MySQL
+from airflow_resume.backends.dialects.postgresql import PostgreSQL
+from airflow_resume.backends.dialects.sqlite import Sqlite
 from airflow_resume.errors import StoreRefusedError, StoreUnavailableError
 
 SCOPE = TaskScope(dag_id="dag", run_id="run", task_id="task")
@@ -55,7 +59,7 @@ def waits(backend: SqlStoreBackend) -> list[float]:
     [
         ("SELECT", lambda backend: backend.get(SCOPE, "key")),
         ("INSERT", lambda backend: backend.set(SCOPE, "key", "1")),
-        ("DELETE", lambda backend: backend.delete(SCOPE, "key")),
+        ("DELETE FROM airflow_resume_state", lambda backend: backend.delete(SCOPE, "key")),
         ("BEGIN", lambda backend: backend.set_many(SCOPE, {"key": "1", "other": "2"})),
         ("COMMIT", lambda backend: backend.set_many(SCOPE, {"key": "1", "other": "2"})),
     ],
@@ -113,8 +117,8 @@ def lose_answers(backend: SqlStoreBackend) -> None:
     error = driver_error("the answer was lost", BUSY)
 
     def losing(run: Callable[..., Any]) -> Callable[..., Any]:
-        def done_and_lost(*arguments: Any) -> Any:
-            done = run(*arguments)
+        def done_and_lost(*arguments: Any, **options: Any) -> Any:
+            done = run(*arguments, **options)
             if next(turns) % 2 == 0:
                 raise OperationalError("", None, error)
             return done
@@ -123,7 +127,8 @@ def lose_answers(backend: SqlStoreBackend) -> None:
 
     _ = backend.store_id
     database._sleep = lambda _: None
-    database._alone = losing(database._alone)  # a transaction goes through it too
+    process = database._process
+    process.autocommit = losing(process.autocommit)  # a transaction goes through it too
 
 
 def test_after_close_it_is_opened_again(tmp_path: Path) -> None:
@@ -152,12 +157,11 @@ class AnswerError(Exception):
 @pytest.mark.parametrize(
     ("sqlstate", "trouble"),
     [
-        *((code, Trouble.PASSING) for code in ("40001", "40P01", "55P03", "08006", "57P01", "57P03")),
+        *((code, Trouble.PASSING) for code in ("40001", "40P01", "55P03", "57014", "08006", "57P01", "57P03")),
         ("25006", Trouble.READ_ONLY),
         ("53100", Trouble.FULL),
         ("23505", Trouble.EXISTS),
         ("23503", Trouble.OTHER),
-        ("57014", Trouble.OTHER),
     ],
 )
 def test_an_error_of_postgresql_is_judged_by_its_code(sqlstate: str, trouble: Trouble) -> None:
@@ -167,7 +171,7 @@ def test_an_error_of_postgresql_is_judged_by_its_code(sqlstate: str, trouble: Tr
 @pytest.mark.parametrize(
     ("code", "trouble"),
     [
-        *((code, Trouble.PASSING) for code in (1040, 1203, 1205, 1213, 1226, 1927, 2003, 2006, 2013)),
+        *((code, Trouble.PASSING) for code in (1040, 1203, 1205, 1213, 1226, 1317, 1927, 1969, 3024, 2003, 2006, 2013)),
         (1290, Trouble.READ_ONLY),
         (1114, Trouble.FULL),
         (1153, Trouble.TOO_LARGE),
@@ -192,3 +196,37 @@ def test_an_error_of_mysql_is_judged_by_its_code(code: int, trouble: Trouble) ->
 )
 def test_an_error_of_sqlite_without_a_code_is_judged_by_its_text(text: str, trouble: Trouble) -> None:
     assert Sqlite().trouble(OperationalError("", None, sqlite3.OperationalError(text))) is trouble
+
+
+@pytest.mark.parametrize(
+    ("error", "trouble"),
+    [
+        (psycopg.OperationalError("connection timeout expired"), Trouble.PASSING),
+        (psycopg.InternalError("received 2 results from command 'ROLLBACK'"), Trouble.PASSING),  # through PgBouncer
+        (psycopg.DatabaseError("error with status PGRES_TUPLES_OK and no message from the libpq"), Trouble.PASSING),
+        (psycopg.OperationalError("too many connections for role"), Trouble.PASSING),
+        (psycopg.OperationalError("database is not currently accepting connections"), Trouble.PASSING),
+        (psycopg.OperationalError('no pg_hba.conf entry for host "::1"'), Trouble.REFUSED),
+        (psycopg.OperationalError("fe_sendauth: no password supplied"), Trouble.REFUSED),
+        (psycopg.OperationalError("server does not support SSL, but SSL was required"), Trouble.REFUSED),
+        (psycopg.OperationalError("permission denied for database x"), Trouble.REFUSED),
+        (psycopg.ProgrammingError("the query has 2 placeholders but 1 was passed"), Trouble.OTHER),
+    ],
+    ids=str,
+)
+def test_an_error_of_postgresql_without_a_code_is_judged_by_its_kind_and_words(
+    error: psycopg.Error, trouble: Trouble
+) -> None:
+    assert PostgreSQL().trouble(OperationalError("", None, error)) is trouble
+
+
+@pytest.mark.parametrize("call", ["get", "set"])
+def test_a_connection_that_is_lost_before_a_statement_is_made_is_replaced(tmp_path: Path, call: str) -> None:
+    backend = SqlStoreBackend(f"sqlite:///{tmp_path / 'state.db'}")
+    backend.set(SCOPE, "key", "1")
+    (link,) = backend._database._process._idle.values()
+    cast("Any", link._driver).close()  # then `cursor()` raises, as that of psycopg does
+    if call == "set":
+        backend.set(SCOPE, "key", "2")
+    assert backend.get(SCOPE, "key") == ("1" if call == "get" else "2")
+    backend.close()

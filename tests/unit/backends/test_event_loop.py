@@ -17,7 +17,9 @@ AWAY = "postgresql://user@127.0.0.1:1/database"
 
 CALLS: dict[str, Callable[[SqlStoreBackend], object]] = {
     "write": lambda backend: backend.serialize_asset_state_store_to_ref(value=1, key="key", scope=SCOPE),
-    "read": lambda backend: backend.deserialize_asset_state_store_from_ref("airflow-resume:1:a:b:c"),
+    "read": lambda backend: backend.deserialize_asset_state_store_from_ref(
+        f"airflow-resume:1:{32 * 'a'}:{64 * 'b'}:key"
+    ),
 }
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_resume.backends.rows import microseconds, moment_of, new_version
+from airflow_resume.backends.rows.statements import microseconds, moment_of, new_version
 
 
 @pytest.fixture

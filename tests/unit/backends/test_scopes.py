@@ -7,7 +7,7 @@ from uuid import UUID
 import pytest
 from airflow.sdk.state import AssetScope, TaskScope
 
-from airflow_resume.backends.scopes import key_digest, place_of
+from airflow_resume.backends.values.scopes import key_digest, place_of
 from airflow_resume.errors import InvalidKeyError
 
 TASK: dict[str, Any] = {"dag_id": "dag", "run_id": "run", "task_id": "task", "map_index": 2}

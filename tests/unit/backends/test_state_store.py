@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+import pytest
 from airflow.sdk.state import TaskScope
 
 from airflow_resume import checkpoint
 from airflow_resume.backends import ComparesAndSets, KeepsHistory, Scans, SqlStateStore, SqlStoreBackend
+from airflow_resume.errors import UnreadableRecordError
+from airflow_resume.shown import short_repr
 
 
 def test_a_loop_goes_on_where_it_was(backend: SqlStoreBackend) -> None:
@@ -40,3 +43,38 @@ def test_several_values_are_set_and_cleared_together(backend: SqlStoreBackend) -
     assert store.scan("") == ["a", "b"]
     store.clear()
     assert store.scan("") == []
+
+
+# --- rows that were changed by hand ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "text", ["", "it's 3", '{"page": 3', "null", "NaN", "[" * 100_000, "9" * 10_000], ids=short_repr
+)
+def test_a_text_that_is_no_value_is_named_with_its_key(backend: SqlStoreBackend, text: str) -> None:
+    store = SqlStateStore(backend, "script")
+    backend.set(store._scope, "page", text)
+    for read in (store.get, store.history):
+        with pytest.raises(
+            UnreadableRecordError, match=r"The value of 'page' .*\nTo begin anew, delete the key"
+        ) as raised:
+            read("page")
+        assert len(str(raised.value)) < 500
+
+
+def test_bytes_in_a_row_of_sqlite_are_named_too(backend: SqlStoreBackend) -> None:
+    store = SqlStateStore(backend, "script")
+    store.set("page", 3)
+    backend._database.autocommit(
+        lambda connection: connection.exec_driver_sql("UPDATE airflow_resume_state SET value = x'fffe00'")
+    )
+    with pytest.raises(UnreadableRecordError, match="no JSON"):
+        store.get("page")
+
+
+def test_a_loop_starts_over_from_such_a_row_only_if_it_may(backend: SqlStoreBackend) -> None:
+    store = SqlStateStore(backend, "script")
+    backend.set(store._scope, "resume.loop.l", "no json")
+    with pytest.raises(UnreadableRecordError):
+        list(checkpoint(range(3), name="l", store=store))
+    assert list(checkpoint(range(3), name="l", store=store, on_unreadable="restart")) == [0, 1, 2]

@@ -7,8 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from environments import DLT, RIVALS, Environment, worker
-from harness import Scale, Seconds
+
+from benchmarks.environments import DLT, RIVALS, Environment, worker
+from benchmarks.harness import Scale, Seconds
 
 SCRIPT = f"""
 import sys

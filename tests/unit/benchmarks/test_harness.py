@@ -4,7 +4,19 @@ from collections.abc import Callable, Iterator
 from functools import partial
 
 import pytest
-from harness import Scale, Seconds, Spread, Target, at_most, compare, extra_at_most, ratio_at_most, results, tell
+
+from benchmarks.harness import (
+    Scale,
+    Seconds,
+    Spread,
+    Target,
+    at_most,
+    compare,
+    extra_at_most,
+    ratio_at_most,
+    results,
+    tell,
+)
 
 
 class Clock:

@@ -7,10 +7,11 @@ import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import pytest
-from chart import LESS, MORE, Axis, drawn
-from harness import Result, extra_at_most, results
-from report import DOCS, Machine, Report, pages, with_table
-from tables import cells, documented, figure, shortened
+
+from benchmarks.chart import LESS, MORE, Axis, drawn
+from benchmarks.harness import Result, extra_at_most, results
+from benchmarks.report import DOCS, Machine, Report, pages, with_table
+from benchmarks.tables import cells, documented, figure, shortened
 
 
 def two_results() -> list[Result]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 import sys
 from collections.abc import Callable
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 
 from airflow_resume.command import main
-from airflow_resume.command.table import MEASURED, lines
+from airflow_resume.command.console import MEASURED, lines
 
 Command = Callable[..., Any]
 
@@ -32,7 +33,7 @@ def test_a_wrong_usage_ends_with_2(arguments: list[str], capsys: pytest.CaptureF
     [
         ("oracle://scott:tiger@host/db", "does not work on 'oracle'"),
         ("tiger", "cannot be read"),
-        ("mysql+nodriver://scott:tiger@host/db", "knows no driver"),
+        ("mysql+nodriver://scott:tiger@host/db", "names nodriver, with which the backend was not tried"),
     ],
 )
 def test_a_wrong_url_is_one_line_without_its_password(
@@ -105,3 +106,21 @@ def test_a_table_is_not_held_in_memory_and_escapes_what_a_terminal_would_obey() 
     table = lines(("A", "B"), rows())
     assert [next(table), next(table)] == ["A    B", '0    "\\u001b[2J\\n"']
     assert len(taken) == MEASURED
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["postgresql://me:hunter2secret@host/db"],
+        ["migrate", "postgresql://me@host/db", "postgresql://me:hunter2secret@host/db?x=y"],
+        ["migrate", "--url=postgresql://me:hunter2secret@host/db"],
+        ["cleanup", "sqlite://", "-o", "host=h password=hunter2secret user=me@h"],
+        ["conformance", "postgresql://me:hunter2secret@host/db"],
+    ],
+)
+def test_a_url_in_a_wrong_place_is_not_quoted(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with contextlib.suppress(SystemExit):
+        main(arguments)
+    out, err = capsys.readouterr()
+    assert err
+    assert "hunter2secret" not in out + err

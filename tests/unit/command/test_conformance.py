@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from airflow_resume.command import contract
-from airflow_resume.command.factories import fixture_of
+from airflow_resume.command import conformance
+from airflow_resume.command.conformance import fixture_of
 
 Command = Callable[..., Any]
 Module = Callable[[str], str]
@@ -123,5 +123,5 @@ def test_that_no_test_was_run_is_not_taken_for_success(command: Command, module:
 def test_without_pytest_it_says_what_to_install(
     command: Command, module: Module, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(contract, "find_spec", lambda _: None)
+    monkeypatch.setattr(conformance, "find_spec", lambda _: None)
     assert "pip install pytest" in command("conformance", f"{module(STORES)}:store").err

@@ -10,20 +10,30 @@ from typing import Any
 
 import pytest
 from airflow.sdk.state import TaskScope
+from sqlalchemy import make_url
 
 from airflow_resume.backends import SqlStoreBackend
-from airflow_resume.command import mounts
-from airflow_resume.command.facts import Answers, Facts, File, Rows
-from airflow_resume.command.findings import Finding, Level, judge
-from airflow_resume.command.mounts import find, is_network
+from airflow_resume.backends.dialects.base import Journal
+from airflow_resume.command import doctor
+from airflow_resume.command.doctor import innermost_mount
+from airflow_resume.command.findings import (
+    Answers,
+    DatabaseFacts,
+    File,
+    Finding,
+    RowCounts,
+    Severity,
+    is_network,
+    judge,
+)
 
 Command = Callable[..., Any]
 
 SERVER = Answers(
-    product="MariaDB 10.11", schema=1, rows=Rows(all=5, expired=0), packet_limit=16 * 2**20, clock_seconds=0.1
+    product="MariaDB 10.11", schema=2, rows=RowCounts(all=5, expired=0), packet_limit=16 * 2**20, clock_seconds=0.1
 )
 LOCAL = File(path=Path("/srv/state.db"), exists=True, writable=True, file_system="ext4")
-FILE = Answers(product="SQLite 3.40", schema=1, rows=Rows(all=5, expired=2), journal="wal", synchronous="full")
+FILE = Answers(product="SQLite 3.40", schema=2, rows=RowCounts(all=5, expired=2), journal=Journal("wal", "full"))
 
 MOUNTS = """\
 /dev/sda1 / ext4 rw 0 0
@@ -34,8 +44,8 @@ tmpfs /home tmpfs rw 0 0
 """
 
 
-def bad(facts: Facts) -> list[Finding]:
-    return [finding for finding in judge(facts) if finding.level is not Level.OK]
+def bad(facts: DatabaseFacts) -> list[Finding]:
+    return [finding for finding in judge(facts) if finding.level is not Severity.OK]
 
 
 def test_all_is_well_with_a_new_database_and_every_finding_says_so(command: Command, made: str) -> None:
@@ -61,6 +71,28 @@ def test_what_is_not_there_is_a_warning_and_is_not_made(command: Command, url: s
     assert (code, "warning  file" in out, list(tmp_path.iterdir())) == (0, True, [])
 
 
+@pytest.mark.parametrize("error", [PermissionError, OSError])
+def test_a_file_that_one_may_not_look_at_is_an_error_and_no_traceback(
+    command: Command, url: str, monkeypatch: pytest.MonkeyPatch, error: type[OSError]
+) -> None:
+    def stat(*_: object, **__: object) -> None:
+        raise error(36, "no")
+
+    monkeypatch.setattr(Path, "exists", stat)
+    code, out, _ = command("doctor", url)
+    assert (code, "does not exist" in out) == (0, True)
+    assert command("cleanup", url).code == 1
+
+
+def test_files_that_others_may_read_are_a_warning_and_stay_as_they_are(command: Command, made: str) -> None:
+    file = Path(make_url(made).database or "")
+    assert "permissions" not in command("doctor", made).out
+    file.chmod(0o640)
+    code, out, _ = command("doctor", made)
+    assert (code, "warning  permissions" in out, "may read or write state.db\n" in out) == (0, True, True)
+    assert file.stat().st_mode & 0o777 == 0o640
+
+
 def test_no_tables_are_made(command: Command, url: str, tmp_path: Path) -> None:
     (tmp_path / "state.db").touch()
     code, out, _ = command("doctor", url)
@@ -83,19 +115,46 @@ def test_in_memory_there_is_no_file_to_look_at(command: Command) -> None:
 @pytest.mark.parametrize(
     ("facts", "level", "about", "found"),
     [
-        (Facts(trouble="nobody answers"), Level.ERROR, "connection", "nobody answers"),
-        (Facts(file=replace(LOCAL, writable=False)), Level.ERROR, "file", "cannot be written"),
-        (Facts(file=replace(LOCAL, exists=False)), Level.WARNING, "file", "does not exist"),
-        (Facts(file=replace(LOCAL, file_system="nfs4")), Level.WARNING, "file system", "nfs4, of the network"),
-        (Facts(answers=replace(SERVER, schema=0)), Level.WARNING, "schema", "no tables"),
-        (Facts(answers=replace(SERVER, schema=9)), Level.ERROR, "schema", "version 9 of the tables"),
-        (Facts(answers=replace(FILE, journal="delete")), Level.WARNING, "journal", "delete, synchronous full"),
-        (Facts(answers=replace(SERVER, packet_limit=2**20)), Level.WARNING, "max_allowed_packet", "1048576 bytes"),
-        (Facts(answers=replace(SERVER, clock_seconds=5.1)), Level.WARNING, "clock", "5.1 s ahead"),
-        (Facts(answers=replace(SERVER, clock_seconds=-60.0)), Level.WARNING, "clock", "60.0 s behind"),
+        (DatabaseFacts(trouble="nobody answers"), Severity.ERROR, "connection", "nobody answers"),
+        (DatabaseFacts(file=replace(LOCAL, writable=False)), Severity.ERROR, "file", "cannot be written"),
+        (DatabaseFacts(file=replace(LOCAL, exists=False)), Severity.WARNING, "file", "does not exist"),
+        (
+            DatabaseFacts(file=replace(LOCAL, file_system="nfs4")),
+            Severity.WARNING,
+            "file system",
+            "nfs4, of the network",
+        ),
+        (
+            DatabaseFacts(file=replace(LOCAL, open_to_others=["a.db"])),
+            Severity.WARNING,
+            "permissions",
+            "may read or write a.db",
+        ),
+        (DatabaseFacts(answers=replace(SERVER, schema=0)), Severity.WARNING, "schema", "no tables"),
+        (DatabaseFacts(answers=replace(SERVER, schema=9)), Severity.WARNING, "schema", "knows 2; it can use them"),
+        (
+            DatabaseFacts(answers=replace(SERVER, schema=9, usable=False)),
+            Severity.ERROR,
+            "schema",
+            "version 9 of the tables",
+        ),
+        (
+            DatabaseFacts(answers=replace(FILE, journal=Journal("delete", "full"))),
+            Severity.WARNING,
+            "journal",
+            "delete, synchronous full",
+        ),
+        (
+            DatabaseFacts(answers=replace(SERVER, packet_limit=2**20)),
+            Severity.WARNING,
+            "max_allowed_packet",
+            "1048576 bytes",
+        ),
+        (DatabaseFacts(answers=replace(SERVER, clock_seconds=5.1)), Severity.WARNING, "clock", "5.1 s ahead"),
+        (DatabaseFacts(answers=replace(SERVER, clock_seconds=-60.0)), Severity.WARNING, "clock", "60.0 s behind"),
     ],
 )
-def test_each_fault_is_found_with_a_remedy(facts: Facts, level: Level, about: str, found: str) -> None:
+def test_each_fault_is_found_with_a_remedy(facts: DatabaseFacts, level: Severity, about: str, found: str) -> None:
     (finding,) = bad(facts)
     assert (finding.level, finding.about) == (level, about)
     assert found in finding.found
@@ -105,13 +164,13 @@ def test_each_fault_is_found_with_a_remedy(facts: Facts, level: Level, about: st
 @pytest.mark.parametrize(
     "facts",
     [
-        Facts(file=LOCAL, answers=FILE),
-        Facts(answers=SERVER),
-        Facts(answers=replace(SERVER, clock_seconds=-5.0)),
-        Facts(file=replace(LOCAL, file_system=None), answers=replace(FILE, journal="memory")),
+        DatabaseFacts(file=LOCAL, answers=FILE),
+        DatabaseFacts(answers=SERVER),
+        DatabaseFacts(answers=replace(SERVER, clock_seconds=-5.0)),
+        DatabaseFacts(file=replace(LOCAL, file_system=None), answers=replace(FILE, journal=Journal("memory", "full"))),
     ],
 )
-def test_what_is_well_is_not_complained_of(facts: Facts) -> None:
+def test_what_is_well_is_not_complained_of(facts: DatabaseFacts) -> None:
     assert bad(facts) == []
 
 
@@ -126,20 +185,20 @@ def test_what_is_well_is_not_complained_of(facts: Facts) -> None:
     ],
 )
 def test_the_innermost_and_last_mount_of_a_path_is_its_own(path: str, kind: str) -> None:
-    assert find(Path(path), MOUNTS) == kind
+    assert innermost_mount(Path(path), MOUNTS) == kind
 
 
 def test_without_proc_nothing_is_known_of_a_file_system(
     command: Command, made: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(mounts, "MOUNTS", tmp_path / "none")
+    monkeypatch.setattr(doctor, "MOUNTS", tmp_path / "none")
     assert "ok     file system  not known" in command("doctor", made).out
 
 
 def test_a_file_on_a_network_file_system_is_a_warning(
     command: Command, made: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(mounts, "MOUNTS", tmp_path / "mounts")
+    monkeypatch.setattr(doctor, "MOUNTS", tmp_path / "mounts")
     (tmp_path / "mounts").write_text(f"{MOUNTS}host:/x {tmp_path} cifs rw 0 0\n")
     code, out, _ = command("doctor", made)
     assert (code, "warning  file system  cifs, of the network" in out) == (0, True)

@@ -1,9 +1,13 @@
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import pytest
+from cryptography.fernet import Fernet
 from sqlalchemy import create_engine, text
 
 Command = Callable[..., Any]
@@ -17,8 +21,8 @@ def set_version(url: str, version: int) -> None:
 
 
 def test_it_says_from_where_to_where_and_then_that_nothing_is_left(command: Command, url: str) -> None:
-    assert command("migrate", url).out.endswith("state.db: from version 0 to 1\n")
-    assert command("migrate", url).out.endswith("state.db: is at version 1 already\n")
+    assert command("migrate", url).out.endswith("state.db: from version 0 to 2\n")
+    assert command("migrate", url).out.endswith("state.db: is at version 2 already\n")
 
 
 def test_a_newer_schema_is_an_error_everywhere(command: Command, made: str) -> None:
@@ -26,7 +30,7 @@ def test_a_newer_schema_is_an_error_everywhere(command: Command, made: str) -> N
     for name in ("migrate", "cleanup"):
         code, out, err = command(name, made)
         assert (code, out) == (1, "")
-        assert "has version 7 of the tables, and this airflow-resume knows 1. Upgrade" in err
+        assert "has version 7 of the tables, and this airflow-resume knows 2. Upgrade" in err
     code, out, _ = command("doctor", made)
     assert (code, "error" in out, "version 7 of the tables" in out) == (1, True, True)
 
@@ -35,3 +39,32 @@ def test_a_folder_that_does_not_exist_is_one_line(command: Command, tmp_path: Pa
     code, _, err = command("migrate", f"sqlite:///{tmp_path}/none/state.db")
     assert (code, err.count("\n")) == (1, 1)
     assert "unable to open database file" in err
+
+
+def test_the_statements_for_another_user_are_printed_and_make_the_same(
+    command: Command, url: str, tmp_path: Path
+) -> None:
+    printed = command("migrate", "--sql", url).out
+    assert not (tmp_path / "state.db").exists()
+    with closing(sqlite3.connect(tmp_path / "state.db")) as connection:
+        assert connection.execute("SELECT count(*) FROM sqlite_master").fetchone() == (0,)
+        connection.executescript(printed)
+    assert command("migrate", url).out.endswith("is at version 2 already\n")
+    assert command("migrate", "--sql", url)[:2] == (0, "")
+    assert command("migrate", "--sql", url).err.endswith("state.db: is at version 2 already\n")
+
+
+@pytest.mark.parametrize("url", ["sqlite://", "sqlite:///:memory:"])
+@pytest.mark.parametrize("name", ["migrate", "cleanup", "rotate", "new-id"])
+def test_a_database_in_memory_is_refused_as_nothing_would_be_left_of_it(
+    command: Command, name: str, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AIRFLOW__CORE__FERNET_KEY", Fernet.generate_key().decode())
+    code, out, err = command(name, url, *(["--codec", "fernet"] if name == "rotate" else []))
+    assert (code, out, err.count("\n")) == (1, "", 1)
+    assert "is a database in memory" in err
+    assert "Give the URL of a file" in err
+
+
+def test_the_statements_for_a_new_sqlite_are_printed_without_a_file(command: Command) -> None:
+    assert "CREATE TABLE airflow_resume_state" in command("migrate", "--sql", "sqlite://").out

@@ -12,12 +12,12 @@ import pytest
 from airflow.sdk import BaseOperator
 from airflow.sdk import ResumableJobMixin as AirflowResumableJobMixin
 from airflow.sdk.exceptions import TaskDeferred
-from job_hooks import JobHooks, equipped
 
 from airflow_resume import PollPolicy, ResumePolicy, run_job
 from airflow_resume.testing import FakeJobs, TaskAttempt, task_context
-from airflow_resume.testing.jobs import UnknownJobError
+from airflow_resume.testing.fakes.job import UnknownJobError
 from airflow_resume_mixins import ResumableJobMixin
+from tests.support.jobs.hooks import JobHooks, equipped
 
 FAST = ResumePolicy(poll=PollPolicy(interval=timedelta(0), max_interval=timedelta(0), jitter=0))
 LONG = ["RUNNING"] * 4 + ["SUCCEEDED"]

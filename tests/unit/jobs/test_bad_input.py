@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 from airflow.sdk import BaseOperator
-from job_hooks import LookUpHooks, equipped
 
 from airflow_resume import PollPolicy, ResumePolicy, run_job
 from airflow_resume.errors import UnreadableRecordError
 from airflow_resume.jobs import JobStatus
 from airflow_resume.testing import FakeJobs, TaskAttempt, task_context
 from airflow_resume_mixins import ResumableJobMixin
+from tests.support.jobs.hooks import LookUpHooks, equipped
 
 KEY = "resume.job.job"
 FAST = ResumePolicy(poll=PollPolicy(interval=timedelta(0), max_interval=timedelta(0), timeout=timedelta(0)))

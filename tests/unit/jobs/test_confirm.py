@@ -13,7 +13,7 @@ from airflow_resume.errors import JobError, JobFailedError, JobFailedForGoodErro
 from airflow_resume.jobs import JobRun
 from airflow_resume.jobs.poll import Clock
 from airflow_resume.testing import FakeJobs, TaskAttempt, task_context
-from airflow_resume.testing.clock import FakeClock
+from airflow_resume.testing.fakes.clock import FakeClock
 
 INTERVAL, GRACE = 20, 100
 POLL = PollPolicy(interval=timedelta(seconds=INTERVAL), backoff=1, jitter=0)

@@ -14,11 +14,11 @@ from airflow.sdk.exceptions import AirflowRescheduleException, AirflowTaskTimeou
 
 from airflow_resume import PollPolicy, ResumePolicy, arun_job, run_job
 from airflow_resume.errors import (
-    EventLoopError,
     JobFailedError,
     LostSubmissionError,
     NoStateStoreError,
     TaskStoppedError,
+    UsageError,
 )
 from airflow_resume.killed import KillFacts
 from airflow_resume.store import MemoryStore
@@ -232,7 +232,7 @@ def test_the_handler_does_not_wait_for_what_only_the_loop_can_answer(monkeypatch
             assert turned.wait(5), "the loop does not turn"
             return KillFacts(record_visible=True, task_state="running")
 
-        monkeypatch.setattr("airflow_resume.jobs.run.learn_about_kill", learn)
+        monkeypatch.setattr("airflow_resume.jobs.early_end.learn_about_kill", learn)
         loop.call_later(0.1, lambda: attempt.ti.task.on_kill())  # noqa: PLW0108  it is replaced meanwhile
         return await arun_job(jobs, policy=ResumePolicy(poll=PollPolicy(interval=timedelta(seconds=0.01))))
 
@@ -263,7 +263,7 @@ def test_a_time_out_is_known_in_the_handler_itself(monkeypatch: pytest.MonkeyPat
         waits = arun_job(jobs, policy=ResumePolicy(poll=PollPolicy(interval=timedelta(seconds=0.01))))
         return await asyncio.wait_for(waits, timeout=0.5)
 
-    monkeypatch.setattr("airflow_resume.jobs.run.learn_about_kill", learn)
+    monkeypatch.setattr("airflow_resume.jobs.early_end.learn_about_kill", learn)
     with attempt, pytest.raises(asyncio.TimeoutError):
         asyncio.run(task())
     assert threads == [threading.main_thread()]
@@ -279,5 +279,5 @@ def test_run_job_on_an_event_loop_is_an_error_at_once() -> None:
     async def task() -> Any:
         return run_job(FakeJobs())
 
-    with task_context(), pytest.raises(EventLoopError, match=r"\nWrite: result = await arun_job\("):
+    with task_context(), pytest.raises(UsageError, match=r"\nWrite: result = await arun_job\("):
         asyncio.run(task())

@@ -7,21 +7,21 @@ from dataclasses import replace
 
 import pytest
 
-from airflow_resume.jobs.decide import Facts, JobStatus, Lookup, Phase, Step, Stray, decide
+from airflow_resume.jobs.decide import JobFacts, JobStatus, Lookup, Phase, Step, Stray, decide
 from airflow_resume.jobs.policy import ResumePolicy
 
 DEFAULT = ResumePolicy()
-INTENT = Facts(phase=Phase.INTENT)
-KNOWN = Facts(phase=Phase.SUBMITTED, has_id=True)
-ENDED = Facts(phase=Phase.TERMINAL, has_id=True)
+INTENT = JobFacts(phase=Phase.INTENT)
+KNOWN = JobFacts(phase=Phase.SUBMITTED, has_id=True)
+ENDED = JobFacts(phase=Phase.TERMINAL, has_id=True)
 OLD = replace(KNOWN, cleared=True)
-FRESH = Facts(phase=Phase.INTENT, fresh=True)
+FRESH = JobFacts(phase=Phase.INTENT, fresh=True)
 SEARCHED = replace(FRESH, can_find_strays=True)
 MISSED = replace(INTENT, can_find=True, can_find_strays=True, lookup=Lookup.MISSING)
 LOST = replace(INTENT, can_find=True, can_find_strays=True, lost=True)
 
 TABLE = {
-    "first job": (Facts(), DEFAULT, Step.SUBMIT),
+    "first job": (JobFacts(), DEFAULT, Step.SUBMIT),
     # It is claimed, and live jobs that no record tells of are looked for before it is sent.
     "claimed, cannot search": (FRESH, DEFAULT, Step.SEND),
     "claimed, can search": (SEARCHED, DEFAULT, Step.LOOK_FOR_STRAYS),
@@ -38,6 +38,11 @@ TABLE = {
         replace(SEARCHED, stray=Stray.OURS),
         ResumePolicy(on_stray_job="fail"),
         Step.FAIL_STRAY,
+    ),
+    "claimed, and what is found is not found by the token": (
+        replace(SEARCHED, stray=Stray.WRONG),
+        DEFAULT,
+        Step.FAIL_FIND,
     ),
     "claimed, somebody's alive": (replace(SEARCHED, stray=Stray.SOMEBODYS), DEFAULT, Step.FAIL_STRAY),
     "claimed, somebody's alive, resume": (
@@ -200,7 +205,7 @@ TABLE = {
     ),
     "old, ended": (replace(ENDED, cleared=True, saved_success=True), DEFAULT, Step.SUBMIT),
     # The task is being ended, and its job goes too: nothing is submitted any more.
-    "stopped before anything": (Facts(stopped=True), DEFAULT, Step.FAIL_STOPPED),
+    "stopped before anything": (JobFacts(stopped=True), DEFAULT, Step.FAIL_STOPPED),
     "stopped, intent, missing": (
         replace(INTENT, can_find=True, lookup=Lookup.MISSING, stopped=True),
         DEFAULT,
@@ -245,7 +250,7 @@ TABLE = {
     ),
     "stopped, claimed": (replace(FRESH, stopped=True), DEFAULT, Step.FAIL_STOPPED),
     # The worker goes, and the task comes back in the same try.
-    "leaving before anything": (Facts(leaving=True), DEFAULT, Step.GIVE_BACK),
+    "leaving before anything": (JobFacts(leaving=True), DEFAULT, Step.GIVE_BACK),
     "leaving, claimed": (replace(FRESH, leaving=True), DEFAULT, Step.GIVE_BACK),
     "leaving, known": (replace(KNOWN, leaving=True), DEFAULT, Step.ASK_STATUS),
     "leaving, active": (replace(KNOWN, status=JobStatus.ACTIVE, leaving=True), DEFAULT, Step.GIVE_BACK),
@@ -270,15 +275,15 @@ TABLE = {
 
 
 @pytest.mark.parametrize(("facts", "policy", "step"), TABLE.values(), ids=TABLE)
-def test_decision(facts: Facts, policy: ResumePolicy, step: Step, request: pytest.FixtureRequest) -> None:
+def test_decision(facts: JobFacts, policy: ResumePolicy, step: Step, request: pytest.FixtureRequest) -> None:
     print(f"{request.node.callspec.id:45} -> {step.value}")
     assert decide(facts, policy) is step
 
 
-def every_fact() -> list[Facts]:
+def every_fact() -> list[JobFacts]:
     yes_no = (False, True)
     return [
-        Facts(
+        JobFacts(
             phase=phase,
             has_id=phase is not Phase.INTENT,
             saved_success=success,

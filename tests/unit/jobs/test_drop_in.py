@@ -18,10 +18,11 @@ from airflow.providers.apache.livy.operators.livy import LivyOperator
 from airflow.sdk import BaseOperator
 from airflow.sdk import ResumableJobMixin as AirflowResumableJobMixin
 from airflow.sdk._shared.observability.metrics import stats
-from job_hooks import equipped
 
 from airflow_resume import PollPolicy, ResumePolicy
+from airflow_resume.testing import FakeJobs, task_context
 from airflow_resume_mixins import ResumableJobMixin
+from tests.support.jobs.hooks import JobHooks, equipped
 
 NOW = timedelta(0)
 POLICY = ResumePolicy(poll=PollPolicy(interval=NOW, max_interval=NOW, jitter=0), confirm_gone=NOW)
@@ -278,7 +279,7 @@ LINES = {
     "a key of its own": same(own_key, "saved job-1"),
     "the poll raises": same(poll_raises, "submit job-1, RuntimeError, saved job-1"),
     "submit_job returns None": Line(
-        no_id, "submit None, poll None, result of None", "submit None, InvalidJobIdError", "None is no id"
+        no_id, "submit None, poll None, result of None", "submit None, JobHookError", "None is no id"
     ),
     # a retry
     "a retry, RUNNING": Line(prior("RUNNING"), "poll job-1, None", "poll job-1, AskedForEverError", WAITED_FOR),
@@ -295,7 +296,7 @@ LINES = {
     "executed twice on one store": Line(
         twice_on_one_store,
         f"{FIRST}; result of job-1",
-        f"{FIRST}; NameInUseError",
+        f"{FIRST}; UsageError",
         "two jobs of an attempt need two names; a retry has a store of its own",
     ),
     # the poll has returned, and a status hook with one answer for ever is asked
@@ -390,3 +391,24 @@ def test_without_a_poll_of_its_own_a_word_that_no_hook_knows_is_waited_out() -> 
     context: Any = {"task_state_store": Store()}
     assert made.execute_resumable(context) == "job-1"
     assert list(statuses) == []
+
+
+class Bypassing(JobHooks, ResumableJobMixin, BaseOperator):
+    """Its `execute` submits and waits by itself, as `LivyOperator` does with `polling_interval=0`."""
+
+    def execute(self, context: Any) -> Any:
+        del context
+        return "a result"
+
+
+class Resuming(JobHooks, ResumableJobMixin, BaseOperator):
+    pass
+
+
+def test_an_execute_that_bypasses_the_mixin_is_told_when_it_has_ended(caplog: pytest.LogCaptureFixture) -> None:
+    resuming = equipped(Resuming(task_id="task", resume_policy=POLICY), jobs=FakeJobs())
+    for operator in (Bypassing(task_id="task"), resuming):
+        with task_context() as attempt:
+            operator.post_execute(attempt.context, operator.execute(attempt.context))
+    (said,) = [line for line in caplog.messages if "has ended without ResumableJobMixin" in line]
+    assert said.startswith("The execute() of Bypassing has ended")

@@ -6,17 +6,26 @@ import logging
 import threading
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Any
+from pathlib import Path
+from typing import Any, get_args
 
 import pytest
 from airflow.sdk.exceptions import AirflowRescheduleException, AirflowTaskTimeout
 
 from airflow_resume import PollPolicy, ResumePolicy, killed, run_job
-from airflow_resume.attempt import utc_now
 from airflow_resume.channel import InlineChannel, ThreadChannel
 from airflow_resume.errors import JobFailedError, JobWaitTimeoutError, SupersededError, TaskStoppedError
-from airflow_resume.jobs.ending import Ending, KillFacts, ending_of_kill, goes_with_it, learn_about_kill
+from airflow_resume.jobs.ending import (
+    DELETED,
+    Ending,
+    KillFacts,
+    ending_of_kill,
+    ending_of_trigger,
+    goes_with_it,
+    learn_about_kill,
+)
 from airflow_resume.jobs.policy import CancelOn
+from airflow_resume.killed import MARKED
 from airflow_resume.testing import FakeJobs, TaskAttempt, task_context
 
 KILLS = {
@@ -30,10 +39,30 @@ KILLS = {
     "replaced, the next one runs": (KillFacts(record_visible=False, task_state="running"), Ending.REPLACED),
     "replaced, the next one was marked failed": (KillFacts(record_visible=False, task_state="failed"), Ending.REPLACED),
     "replaced, the next one waits": (KillFacts(record_visible=False, task_state="up_for_retry"), Ending.REPLACED),
+    "drained": (KillFacts(drained=True, record_visible=True, task_state="running"), Ending.SHUTDOWN),
+    "drained, no answer": (KillFacts(drained=True), Ending.SHUTDOWN),
+    "drained, no answer about the state": (KillFacts(drained=True, record_visible=True), Ending.SHUTDOWN),
+    "drained before anything was written": (KillFacts(drained=True, task_state="running"), Ending.UNKNOWN),
+    "drained and marked failed": (KillFacts(drained=True, record_visible=True, task_state="failed"), Ending.USER),
+    "drained and replaced": (KillFacts(drained=True, record_visible=False, task_state="running"), Ending.REPLACED),
+    "drained, replaced, no answer about the state": (KillFacts(drained=True, record_visible=False), Ending.UNKNOWN),
     "no answer": (KillFacts(), Ending.UNKNOWN),
     "no answer about the state": (KillFacts(record_visible=True), Ending.UNKNOWN),
     "queued under our feet": (KillFacts(record_visible=True, task_state="queued"), Ending.UNKNOWN),
 }
+
+
+NEVER_OF_A_TRIGGER = {
+    Ending.SHUTDOWN: "another triggerer takes the trigger over, and the task stays deferred",
+    Ending.FAILURE: "a trigger that raises is not taken away: it ends by itself",
+}
+"""Why a task that waits in the triggerer does not end so."""
+
+
+def test_each_ending_is_found_by_the_trigger_or_it_is_written_down_why_not() -> None:
+    states = [None, DELETED, "restarting", "scheduled", "deferred", *MARKED]
+    found = {ending_of_trigger(state, is_due=is_due) for state in states for is_due in (False, True)}
+    assert found == set(Ending) - set(NEVER_OF_A_TRIGGER)
 
 
 @pytest.mark.parametrize(("facts", "expected"), KILLS.values(), ids=KILLS)
@@ -42,7 +71,18 @@ def test_the_reason_of_a_kill(facts: KillFacts, expected: Ending, request: pytes
     assert ending_of_kill(facts) is expected
 
 
-EVERY: frozenset[CancelOn] = frozenset({"user", "shutdown", "timeout", "final_failure"})
+EVERY: frozenset[CancelOn] = frozenset(get_args(CancelOn))
+NEVER_NAMED = {Ending.CLEARED, Ending.FAILURE, Ending.REPLACED, Ending.UNKNOWN}
+"""Endings that go by another reason, or never take the job along."""
+
+
+def test_each_ending_that_may_take_the_job_along_can_be_named() -> None:
+    assert {why.value for why in Ending if why not in NEVER_NAMED} == EVERY - {"final_failure"}
+
+
+def test_the_page_has_a_row_for_each_reason() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "jobs.md").read_text()
+    assert [reason for reason in EVERY if f'`"{reason}"` |' not in page] == []
 
 
 @pytest.mark.parametrize("final", [False, True])
@@ -207,7 +247,7 @@ def test_a_deploy_leaves_the_job_alone_and_the_task_comes_back_in_the_same_try()
     jobs, attempt = KilledJobs(scripts=LONG), task_context()
     with pytest.raises(AirflowRescheduleException) as raised:
         killed_while(jobs, attempt, lambda: None)
-    assert raised.value.reschedule_date - utc_now() > timedelta(seconds=10)
+    assert raised.value.reschedule_date - attempt.world.clock.now() > timedelta(seconds=10)
     assert run_job(jobs, context=attempt.retry().context, policy=FAST) == {"job": "job-0"}
     assert (jobs.calls("cancel"), jobs.calls("submit")) == (0, 1)
 
@@ -307,7 +347,7 @@ def test_a_job_that_nothing_can_cancel_is_named_at_error(caplog: pytest.LogCaptu
     with pytest.raises(TaskStoppedError):
         killed_while(jobs, attempt, lambda: attempt.mark("failed"))
     (line,) = [record for record in caplog.records if record.levelno == logging.ERROR]
-    assert "nothing can cancel its job 'job-0', which lives on" in line.getMessage()
+    assert "its job 'job-0' cannot be cancelled and keeps running" in line.getMessage()
 
 
 def test_a_kill_before_anything_is_submitted_submits_nothing() -> None:

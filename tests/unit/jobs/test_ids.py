@@ -12,8 +12,9 @@ from uuid import UUID
 import pytest
 
 from airflow_resume import PollPolicy, ResumePolicy, run_job
-from airflow_resume.errors import InvalidJobIdError, JobFailedError, JobWaitTimeoutError
+from airflow_resume.errors import JobFailedError, JobHookError, JobWaitTimeoutError
 from airflow_resume.testing import FakeJobs, TaskAttempt, task_context
+from tests.support.kit.raised import having
 
 ZERO = PollPolicy().interval * 0
 POLICY = ResumePolicy(poll=PollPolicy(interval=ZERO, max_interval=ZERO))
@@ -163,7 +164,9 @@ NO_JSON: dict[str, Any] = {
 @pytest.mark.parametrize("given", NO_JSON.values(), ids=NO_JSON)
 def test_what_is_no_json_is_refused_after_the_job_was_cancelled(given: Any, caplog: pytest.LogCaptureFixture) -> None:
     jobs, attempt = giving(given), task_context()
-    with pytest.raises(InvalidJobIdError, match=r"The submit hook returned .*(?s:.)*\(cancelled\)"):
+    with pytest.raises(
+        JobHookError, match=r"The submit hook returned .*(?s:.)*\(cancelled\)", check=having(hook="submit")
+    ):
         run(jobs, attempt)
     assert jobs.cancelled is given
     assert f"A job may be orphaned: token {record_of(attempt)['token']}" in caplog.text
@@ -171,7 +174,11 @@ def test_what_is_no_json_is_refused_after_the_job_was_cancelled(given: Any, capl
 
 def test_none_is_refused_and_names_the_token_as_there_is_nothing_to_cancel() -> None:
     jobs, attempt = giving(None), task_context()
-    with pytest.raises(InvalidJobIdError, match=r"token [0-9a-f]{32} may be running \(there is nothing to cancel"):
+    with pytest.raises(
+        JobHookError,
+        match=r"token [0-9a-f]{32} may be running \(there is nothing to cancel",
+        check=having(hook="submit"),
+    ):
         run(jobs, attempt)
     assert [event.call for event in jobs.events] == ["submit"]
 

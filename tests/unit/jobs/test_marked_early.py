@@ -55,7 +55,7 @@ def test_one_that_is_not_found_at_once_is_not_waited_for_and_its_token_is_named(
     (line,) = [record.getMessage() for record in caplog.records if record.levelno == logging.ERROR]
     record: object = attempt.task_store.get("resume.job.job")
     assert isinstance(record, dict)
-    assert line == f"The task was ended, and a job with token {record['token']} may exist and live on"
+    assert line == f"The task was ended; a job with token {record['token']} may exist and keep running"
 
 
 @pytest.mark.parametrize("options", [{"can_find": False}, {"can_find": False, "dedupes": True}, {"can_cancel": False}])
@@ -65,4 +65,4 @@ def test_one_that_cannot_be_looked_up_or_cancelled_is_named(
     jobs = FakeJobs(scripts=LONG, **options)  # type: ignore[arg-type]
     marked_early(jobs, applied=True)
     assert (calls(jobs, "submit"), calls(jobs, "cancel")) == (1, 0)
-    assert "may exist and live on" in caplog.text
+    assert "may exist and keep running" in caplog.text

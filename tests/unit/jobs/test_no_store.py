@@ -17,7 +17,7 @@ def test_in_a_process_that_a_task_has_started_the_message_names_the_decorators(m
     jobs = FakeJobs()
     with pytest.raises(
         NoStateStoreError,
-        match=r"as under @task\.virtualenv or @task\.external_python.*\nCall it from a plain @task, or pass `store=`",
+        match=r"as with @task\.virtualenv or @task\.external_python.*\nCall it from a plain @task, or pass `store=`",
     ):
         run_job(jobs)
     assert jobs.events == []

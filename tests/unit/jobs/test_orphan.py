@@ -4,12 +4,13 @@ from typing import Any
 
 import pytest
 
-from airflow_resume.errors import InvalidJobIdError
+from airflow_resume.errors import JobHookError
 from airflow_resume.jobs import JobRun
 from airflow_resume.jobs.orphan import Fate, checked_id, decide_fate
 from airflow_resume.jobs.poll import Clock
 from airflow_resume.jobs.protocol import JobSystem
 from airflow_resume.testing import FakeJobs, FakeTaskStore, task_context
+from tests.support.kit.raised import having
 
 
 @pytest.mark.parametrize(
@@ -72,7 +73,7 @@ def test_a_cancel_that_fails_does_not_hide_what_was_wrong_with_the_id(caplog: py
             raise KeyError(external_id)
 
     answer = object()
-    with pytest.raises(InvalidJobIdError, match="Return the id of the job"):
+    with pytest.raises(JobHookError, match="Return the id of the job", check=having(hook="submit")):
         checked_id(JobSystem(Stubborn(can_find=False)), "token", answer)
     assert "MAY BE ORPHANED" in caplog.text
     assert repr(answer) in caplog.text

@@ -11,15 +11,15 @@ from typing import Any
 import pytest
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowRescheduleException
-from job_hooks import JobHooks, LookUpHooks, equipped
 
 from airflow_resume import PollPolicy, ResumePolicy, arun_job, run_job
 from airflow_resume.errors import JobFailedError, StrayJobError, SupersededError, TaskStoppedError
 from airflow_resume.jobs import JobStatus, SubmissionToken
 from airflow_resume.jobs.transport import is_passing
 from airflow_resume.testing import CrashWorld, FakeJobs, World, explore_crashes, task_context
-from airflow_resume.testing.outcome import Outcome
+from airflow_resume.testing.crashes.outcome import ExplorationOutcome
 from airflow_resume_mixins import ResumableJobMixin
+from tests.support.jobs.hooks import JobHooks, LookUpHooks, equipped
 
 AT_ONCE = PollPolicy(interval=timedelta(0), max_interval=timedelta(0), jitter=0)
 POLICY = ResumePolicy(poll=AT_ONCE)
@@ -54,7 +54,7 @@ def test_a_search_that_failed_is_made_again_by_the_retry(name: str | None, monke
     assert jobs.most_alive == 1
 
 
-def one_alive(outcome: Outcome[CrashWorld]) -> None:
+def one_alive(outcome: ExplorationOutcome[CrashWorld]) -> None:
     assert outcome.world.jobs.most_alive_in_a_life <= 1, "two jobs alive"
 
 
@@ -324,7 +324,7 @@ def test_a_hook_that_is_a_coroutine_function_and_an_on_kill_that_is_no_method_ar
         class Async(JobHooks, ResumableJobMixin, BaseOperator):
             async def cancel_job(self, external_id: Any, context: Any) -> None: ...
 
-    with pytest.raises(TypeError, match=r"on_kill is no plain method\.\nWrite it as"):
+    with pytest.raises(TypeError, match=r"on_kill is not a plain method\.\nWrite it as"):
 
         class OnKill(JobHooks, ResumableJobMixin, BaseOperator):
             on_kill = classmethod(lambda cls: None)  # type: ignore[assignment]

@@ -12,19 +12,19 @@ from typing import Any
 
 import pytest
 from airflow.sdk import BaseOperator
-from job_hooks import LookUpHooks, equipped
 
 from airflow_resume import PollPolicy, ResumePolicy, run_job
 from airflow_resume.errors import JobError, JobGoneError
 from airflow_resume.testing import CrashWorld, FakeJobs, TaskAttempt, World, explore_crashes, task_context
-from airflow_resume.testing.jobs import UnknownJobError
+from airflow_resume.testing.crashes.outcome import ExplorationOutcome
+from airflow_resume.testing.fakes.job import UnknownJobError
 from airflow_resume.testing.oracles import same_result
-from airflow_resume.testing.outcome import Outcome
 from airflow_resume_mixins import ResumableJobMixin
+from tests.support.jobs.hooks import LookUpHooks, equipped
 
 AT_ONCE = PollPolicy(interval=timedelta(0), max_interval=timedelta(0), jitter=0)
 POLICY = ResumePolicy(poll=AT_ONCE)
-NOT_KEPT = "it is not kept, and fetched again if needed"
+NOT_KEPT = "it is not kept, and is fetched again if needed"
 QUICK_SECONDS = 1.0
 
 
@@ -66,7 +66,7 @@ class ResultWorld(CrashWorld):
 
     def __init__(self) -> None:
         super().__init__()
-        self.jobs = FakeJobs(scripts=[["RUNNING", "SUCCEEDED"]])
+        self.jobs = self.watch(FakeJobs(scripts=[["RUNNING", "SUCCEEDED"]]))
         self.airflow = World()
         fetch = self.jobs.result
 
@@ -82,7 +82,7 @@ class ResultWorld(CrashWorld):
         return attempt
 
 
-def one_job(outcome: Outcome[ResultWorld]) -> None:
+def one_job(outcome: ExplorationOutcome[ResultWorld]) -> None:
     assert len(outcome.world.jobs.jobs) == 1
 
 
@@ -92,7 +92,6 @@ def test_whatever_happens_while_a_result_is_fetched_there_is_one_job() -> None:
         oracle=[one_job, same_result],
         world=ResultWorld,
         kinds=["crash", "raises_after"],
-        retry_on=(Exception,),
         max_pairs=200,
     )
     assert report.pairs > 100

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowRescheduleException, TaskDeferred
-from job_hooks import LookUpHooks, equipped
 
 from airflow_resume import PollPolicy, ResumePolicy, run_job
 from airflow_resume.errors import TaskStoppedError
 from airflow_resume.testing import FakeJobs, TaskAttempt, task_context
 from airflow_resume_mixins import ResumableJobMixin
+from tests.support.jobs.hooks import LookUpHooks, equipped
 
 MINUTE = timedelta(minutes=1)
 SLOWLY = ResumePolicy(poll=PollPolicy(interval=MINUTE, max_interval=MINUTE, jitter=0), confirm_gone=timedelta(hours=1))

@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 from airflow.sdk import BaseOperator
-from job_hooks import JobHooks, equipped
 
 from airflow_resume import PollPolicy, ResumePolicy, run_job
 from airflow_resume.errors import StrayJobError
+from airflow_resume.jobs.token import SubmissionToken
 from airflow_resume.testing import FakeClock, FakeJobs, TaskAttempt, World, task_context
-from airflow_resume.testing.clock import START
+from airflow_resume.testing.fakes.clock import START
 from airflow_resume_mixins import ResumableJobMixin
+from tests.support.jobs.hooks import JobHooks, equipped
 
 KEY = "resume.job.job"
 AT_ONCE = PollPolicy(interval=timedelta(0), max_interval=timedelta(0))
@@ -81,7 +82,7 @@ def test_without_a_name_of_the_deployment_nothing_is_touched_as_it_may_be_somebo
     left_alive(jobs, task_context(world=World()))
     with (
         task_context(world=World(clock=FakeClock(START + timedelta(days=1)))),
-        pytest.raises(StrayJobError, match=r"(?s)may be that of another Airflow.*\nGive each"),
+        pytest.raises(StrayJobError, match=r"(?s)may belong to another Airflow.*\nGive each"),
     ):
         run_job(jobs, policy=policy(on_stray_job=choice))
     assert (calls(jobs, "cancel"), jobs.alive()) == (0, ["job-0"])
@@ -204,3 +205,19 @@ def test_what_is_no_dict_is_refused_with_what_to_write() -> None:
 
     with task_context(), pytest.raises(TypeError, match=r"returned list\.\nReturn a dict"):
         run_job(Wrong(can_find_by_slot=True), policy=policy())
+
+
+@pytest.mark.parametrize("digits", [16, 24, 32, 64])
+def test_live_jobs_of_other_slots_are_left_alone_though_the_search_brings_them(digits: int) -> None:
+    class All(FakeJobs):
+        """Answers with the jobs of every slot, and spells tokens as job systems do."""
+
+        def find_jobs(self, slot: str, /) -> Any:
+            return {SubmissionToken(job.token).of_length(digits).upper(): job.id for job in self.jobs}
+
+    jobs = All(scripts=[LONG, ["SUCCEEDED"], LONG], can_find_by_slot=True)
+    with task_context(task_id="another"), pytest.raises(Exception, match=r"poll\.timeout"):
+        run_job(jobs, policy=GIVES_UP)
+    with task_context(task_id="ours"):
+        assert run_job(jobs, policy=policy()) == {"job": "job-1"}
+    assert calls(jobs, "cancel") == 0

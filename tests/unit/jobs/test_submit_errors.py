@@ -19,11 +19,21 @@ import pytest
 import requests
 from airflow.sdk.exceptions import AirflowException, AirflowRuntimeError, ErrorType
 from airflow.sdk.execution_time.comms import ErrorResponse
-from client_errors import ANSWERS, CLIENTS, TRANSPORT, by_botocore, by_grpc, http_error, named, tried_twice, wrapped
 
 from airflow_resume import PollPolicy, ResumePolicy, run_job
 from airflow_resume.errors import LostSubmissionError
 from airflow_resume.testing import FakeJobs, TaskAttempt, task_context
+from tests.support.jobs.client_errors import (
+    ANSWERS,
+    CLIENTS,
+    TRANSPORT,
+    by_botocore,
+    by_grpc,
+    http_error,
+    named,
+    tried_twice,
+    wrapped,
+)
 
 NOW = timedelta(0)
 AT_ONCE = PollPolicy(interval=NOW, max_interval=NOW, jitter=0)

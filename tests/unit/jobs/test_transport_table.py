@@ -19,10 +19,13 @@ from unittest.mock import MagicMock
 
 import grpc  # type: ignore[import-untyped]
 import httpx
+import httpx2
 import pytest
 import requests
 from airflow.sdk.exceptions import AirflowException
-from client_errors import (
+
+from airflow_resume.jobs.transport import is_interruption, is_not_found, is_passing, was_refused
+from tests.support.jobs.client_errors import (
     ANSWERS,
     CLIENTS,
     TRANSPORT,
@@ -35,8 +38,6 @@ from client_errors import (
     with_status,
     wrapped,
 )
-
-from airflow_resume.jobs.transport import is_interruption, is_not_found, is_passing, was_refused
 
 Said = tuple[bool, bool, bool, bool]
 
@@ -197,6 +198,8 @@ MADE: dict[str, tuple[Callable[[], BaseException], Said]] = {
     # time-outs of clients
     "httpx.ConnectTimeout": (lambda: httpx.ConnectTimeout("slow"), NOT_SENT),
     "httpx.ReadTimeout": (lambda: httpx.ReadTimeout("slow"), TROUBLE),
+    "httpx2.ConnectTimeout": (lambda: httpx2.ConnectTimeout("slow"), NOT_SENT),
+    "httpx2.ReadTimeout": (lambda: httpx2.ReadTimeout("slow"), TROUBLE),
     "requests.ConnectTimeout": (requests.ConnectTimeout, NOT_SENT),
     "requests.ReadTimeout": (requests.ReadTimeout, TROUBLE),
     "aiohttp, connecting": (named("aiohttp.client_exceptions.ConnectionTimeoutError", TimeoutError), NOT_SENT),

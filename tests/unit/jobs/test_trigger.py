@@ -17,15 +17,16 @@ from typing import Any
 import pytest
 from airflow.sdk.serde import deserialize
 from airflow.sdk.serde import serialize as as_airflow_sends
-from trigger_clients import JOBS, OneOfOurOwn
 
 from airflow_resume import PollPolicy, ResumePolicy
 from airflow_resume.errors import InvalidValueError, JobStatusUnknownError
 from airflow_resume.jobs import JobStatus
 from airflow_resume.jobs import trigger as module
-from airflow_resume.jobs.ending import Ending
-from airflow_resume.jobs.trigger import DELETED, JobTrigger, PollJobTrigger, _imported, ending_of_trigger
+from airflow_resume.jobs.ending import DELETED, Ending, ending_of_trigger
+from airflow_resume.jobs.trigger import JobTrigger, PollJobTrigger
+from airflow_resume.jobs.trigger_client import imported
 from airflow_resume.testing import FakeJobs
+from tests.support.jobs.trigger_clients import JOBS, OneOfOurOwn
 
 QUICK = {"interval": 0.001, "max_interval": 0.001, "max_consecutive_errors": 3}
 
@@ -38,7 +39,7 @@ def jobs() -> Iterator[FakeJobs]:
     JOBS.clear()
 
 
-def polling(client: str = "trigger_clients.sync", **options: Any) -> PollJobTrigger:
+def polling(client: str = "tests.support.jobs.trigger_clients.sync", **options: Any) -> PollJobTrigger:
     given: dict[str, Any] = {"external_id": "job-0", "poll": QUICK, **options}
     return PollJobTrigger(client=client, client_kwargs={"name": "here"}, **given)
 
@@ -55,17 +56,17 @@ def made_again(trigger: JobTrigger) -> Any:
     place, arguments = trigger.serialize()
     sent = json.loads(json.dumps(as_airflow_sends(arguments)))
     made: dict[str, Any] = deserialize(sent)  # type: ignore[assignment]
-    return _imported(place)(**made)
+    return imported(place)(**made)
 
 
 # --- waiting --------------------------------------------------------------------------------------------------
 
 CLIENTS = [
-    "trigger_clients.sync",
-    "trigger_clients:sync",
-    "trigger_clients.Asynchronous",
-    "trigger_clients:Asynchronous.make",
-    "trigger_clients.StatusOnly",
+    "tests.support.jobs.trigger_clients.sync",
+    "tests.support.jobs.trigger_clients:sync",
+    "tests.support.jobs.trigger_clients.Asynchronous",
+    "tests.support.jobs.trigger_clients:Asynchronous.make",
+    "tests.support.jobs.trigger_clients.StatusOnly",
 ]
 
 
@@ -163,7 +164,7 @@ def test_only_what_was_passed_is_kept() -> None:
         "cancel_on_kill": True,
         "cancel_on_clear": True,
         "deadline": None,
-        "client": "trigger_clients.sync",
+        "client": "tests.support.jobs.trigger_clients.sync",
         "client_kwargs": {"name": "here"},
         "poll": {**QUICK, "backoff": 1.5, "jitter": 0.1},
         "unknown_timeout": 600.0,
@@ -187,7 +188,7 @@ def test_a_class_that_the_triggerer_cannot_import_is_refused_before_the_task_def
     class Here(OneOfOurOwn):
         pass
 
-    with pytest.raises(TypeError, match=r"made in a function.\nPut the class into a module"):
+    with pytest.raises(TypeError, match=r"defined in a function, so .*\nDefine the class in a module"):
         Here(external_id=1, region="eu").serialize()
 
 
@@ -314,7 +315,7 @@ def test_what_cannot_be_cancelled_is_in_an_error_line(
     jobs: FakeJobs, task_is: Callable[[Any], None], caplog: pytest.LogCaptureFixture
 ) -> None:
     task_is("failed")
-    killed(polling("trigger_clients.StatusOnly"))
+    killed(polling("tests.support.jobs.trigger_clients.StatusOnly"))
     killed(OneOfOurOwn(external_id="job-9", region="eu"))
     errors = [record.getMessage() for record in caplog.records if record.levelno == logging.ERROR]
     assert ["'job-0'" in errors[0], "'job-9'" in errors[1], len(errors)] == [True, True, 2]

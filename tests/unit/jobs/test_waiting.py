@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 from airflow.sdk import BaseOperator
-from job_hooks import JobHooks
 
 from airflow_resume import PollPolicy, ResumePolicy
 from airflow_resume.errors import JobStatusUnknownError, JobWaitTimeoutError
 from airflow_resume.jobs import JobRun
 from airflow_resume.jobs.poll import REPORT_SECONDS, Clock
 from airflow_resume.testing import FakeJobs, task_context
-from airflow_resume.testing.clock import FakeClock
+from airflow_resume.testing.fakes.clock import FakeClock
 from airflow_resume_mixins import ResumableJobMixin
+from tests.support.jobs.hooks import JobHooks
 
 NOW = timedelta(0)
 HOUR = timedelta(hours=1)
@@ -107,7 +107,7 @@ class WaitsInTheTriggerer(WaitsByItself):
 
 def test_a_time_out_that_could_not_end_an_own_wait_is_refused_when_the_operator_is_made() -> None:
     policy = ResumePolicy(poll=PollPolicy(timeout=HOUR))
-    with pytest.raises(ValueError, match=r"(?s)poll\.timeout=1:00:00 .* WaitsByItself.*\nTake execution_timeout="):
+    with pytest.raises(ValueError, match=r"(?s)poll\.timeout=1:00:00 .* WaitsByItself.*\nUse execution_timeout="):
         WaitsByItself(task_id="train", resume_policy=policy)
     assert WaitsByItself(task_id="train").resume_policy.poll.timeout is None
     assert WaitsInTheTriggerer(task_id="train", resume_policy=policy).resume_policy is policy

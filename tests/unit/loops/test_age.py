@@ -15,7 +15,7 @@ import pytest
 from airflow_resume import checkpoint
 from airflow_resume.errors import TokenExpiredError
 from airflow_resume.loops import Checkpoint, CursorToken, Page, Source
-from airflow_resume.loops.age import MAX_KEPT, Received
+from airflow_resume.loops.sources.token_age import MAX_KEPT, Received
 from airflow_resume.store import MemoryStore
 
 KEY = "resume.loop.l"

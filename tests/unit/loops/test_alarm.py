@@ -4,7 +4,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from airflow_resume.loops.alarm import Alarm
+from airflow_resume.loops.wake_flag import Alarm
 
 
 def until(condition: Callable[[], bool]) -> None:
@@ -18,12 +18,12 @@ def timers() -> int:
     return sum(isinstance(thread, threading.Timer) for thread in threading.enumerate())
 
 
-def test_all_bells_ring_until_they_are_cleared() -> None:
+def test_all_flags_are_set_until_they_are_cleared() -> None:
     alarm = Alarm()
-    first, second = alarm.bell(), alarm.bell()
+    first, second = alarm.new_flag(), alarm.new_flag()
     assert not first
-    alarm.ring()
-    alarm.ring()
+    alarm.wake()
+    alarm.wake()
     assert first
     assert second
     first.clear()
@@ -31,29 +31,29 @@ def test_all_bells_ring_until_they_are_cleared() -> None:
     assert second
 
 
-def test_a_bell_that_was_removed_is_not_rung() -> None:
+def test_a_flag_that_was_removed_is_not_set() -> None:
     alarm = Alarm()
-    first, second = alarm.bell(), alarm.bell()
+    first, second = alarm.new_flag(), alarm.new_flag()
     alarm.remove(first)
-    alarm.ring()
+    alarm.wake()
     assert not first
     assert second
 
 
 def test_there_is_one_timer_at_a_time_and_none_after_the_end() -> None:
     alarm, before = Alarm(), timers()
-    alarm.ring_in(600)
-    alarm.ring_in(1)
+    alarm.wake_in(600)
+    alarm.wake_in(1)
     assert timers() == before + 1
     alarm.close()
     alarm.close()
     until(lambda: timers() == before)
 
 
-def test_when_the_time_is_over_it_rings_and_may_be_asked_again() -> None:
+def test_when_the_time_is_over_it_wakes_and_may_be_asked_again() -> None:
     alarm = Alarm()
-    bell = alarm.bell()
+    flag = alarm.new_flag()
     for _ in range(2):
-        alarm.ring_in(0.001)
-        until(lambda: len(bell) > 0)
-        bell.clear()
+        alarm.wake_in(0.001)
+        until(lambda: len(flag) > 0)
+        flag.clear()

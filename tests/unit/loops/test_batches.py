@@ -100,7 +100,7 @@ def test_a_sequence_is_entered_by_its_index() -> None:
 def test_what_is_gone_through_again_is_logged(collect: Callable[..., Any], caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO):
         collect(Batches(anumbers() if collect is adelivered else iter(range(5))), 3)
-    assert "Going through 3 elements that are done" in caplog.text
+    assert "Reading past 3 elements that are done" in caplog.text
 
 
 def test_what_the_body_appends_to_a_list_is_delivered_also_after_a_retry() -> None:
@@ -147,7 +147,7 @@ def test_sizes_and_names() -> None:
 @pytest.mark.parametrize(
     ("iterable", "size", "error", "message"),
     [
-        ({1}, 1, SourceNotReopenableError, r"A set has no order that lasts.*\nPass sorted\(\.\.\.\)"),
+        ({1}, 1, SourceNotReopenableError, r"A set has no stable order.*\nPass sorted\(\.\.\.\)"),
         (frozenset("a"), 2, SourceNotReopenableError, "A frozenset"),
         ({1: 2}.keys() | {3}, 1, SourceNotReopenableError, "A set"),
         ("text", 1, TypeError, "not str"),
@@ -172,5 +172,5 @@ class Frame(list[str]):
 
 @pytest.mark.parametrize("size", [1, 2])
 def test_a_data_frame_is_refused_with_the_line_to_write(size: int) -> None:
-    with pytest.raises(TypeError, match=r"by columns.*\n.*frame\.to_dict\('records'\)"):
+    with pytest.raises(TypeError, match=r"gives its columns.*\n.*frame\.to_dict\('records'\)"):
         Batches(Frame(["id", "name"]), size=size)

@@ -7,12 +7,13 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-import ways_of_consuming
-from changing_laws import How
-from changing_sources import CHANGING, Change, Table
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from ways_of_consuming import WAYS, ChangingWorld, Script, run
+
+from tests.support.loops import consumption
+from tests.support.loops.changing_laws import How
+from tests.support.loops.changing_sources import CHANGING, Change, Table
+from tests.support.loops.consumption import WAYS, ChangingWorld, Script, run
 
 EXAMPLES = int(os.environ.get("AIRFLOW_RESUME_TEST_EXAMPLES", "500"))
 """Of every property; `--hypothesis-profile=search` takes others each time."""
@@ -94,7 +95,7 @@ def test_a_source_that_skips_rows_is_found() -> None:
 
 def test_a_loop_that_is_not_saved_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """As of a process that is gone at once."""
-    monkeypatch.setattr(ways_of_consuming, "end_what_is_open", lambda owner: None)
+    monkeypatch.setattr(consumption, "end_what_is_open", lambda owner: None)
     world = ChangingWorld(5, Script(endings=[("raise", 2)]))
     with pytest.raises(AssertionError, match="2 elements were done, and 0 are saved"):
         run(world, WAYS["held iterator"], CHANGING["list"], "exit")

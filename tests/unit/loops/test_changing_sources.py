@@ -17,7 +17,7 @@ from pydantic import BaseModel, Field
 from airflow_resume import checkpoint
 from airflow_resume.errors import SourceChangedError
 from airflow_resume.loops import CursorToken, Files, Keyset, Offset, Page, PageNumber, Skip
-from airflow_resume.loops.places import described
+from airflow_resume.loops.sources.places import described
 from airflow_resume.store import MemoryStore
 
 KEY = "resume.loop.l"
@@ -508,7 +508,7 @@ def test_positions_of_older_releases_are_taken_up_from_the_start_of_the_page(cap
         attempts.record.update(pos={"page": page, "index": 1, "of": 3}, n=4)
         assert attempts.run() == [3, 4, 5, 6, 7]
         assert attempts.record["n"] == 8
-    assert caplog.text.count("not the same ones for certain") == 4
+    assert caplog.text.count("not certainly the same ones") == 4
 
 
 # --- lists ----------------------------------------------------------------------------------------------------
@@ -572,7 +572,7 @@ def test_a_list_that_changed_follows_on_change() -> None:
     for number, _ in enumerate(checkpoint(["a", "b"], name="l", store=store)):
         if number:
             break
-    with pytest.raises(SourceChangedError, match="element 1 is another one than was done"):
+    with pytest.raises(SourceChangedError, match="element 1 is not the one that was done"):
         list(checkpoint(["b", "c"], name="l", store=store, on_change="fail"))
     assert list(checkpoint(["b", "c"], name="l", store=store, on_change="resume")) == ["c"]
 

@@ -8,26 +8,26 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from loop_worlds import KEY, LoopWorld, at_every_ack, on_clock, run_until_done, tokens, try_of
 
 from airflow_resume import checkpoint
 from airflow_resume.channel import InlineChannel
 from airflow_resume.errors import (
+    EndlessSourceError,
     InvalidKeyError,
     InvalidValueError,
     LoopError,
-    NameInUseError,
     NoStateStoreError,
-    RepeatedTokenError,
     SourceChangedError,
     StoreUnavailableError,
     SupersededError,
     UnreadableRecordError,
+    UsageError,
     ValueTooLargeError,
 )
 from airflow_resume.loops import Batches, Checkpoint, CursorToken, Page
 from airflow_resume.store import MemoryStore
 from airflow_resume.testing import FakeTaskStore, TaskAttempt, task_context
+from tests.support.loops.worlds import KEY, LoopWorld, at_every_ack, on_clock, run_until_done, tokens, try_of
 
 # --- leaving --------------------------------------------------------------------------------------------------
 
@@ -222,7 +222,7 @@ def test_a_listing_that_shrank_is_named() -> None:
     for shorter in ([0], iter([0])):
         with pytest.raises(SourceChangedError, match="2 elements were done before"):
             list(checkpoint(shorter, name="l", on_change="resume", store=store))
-    with pytest.raises(SourceChangedError, match="there changed: there were 2 elements or more, and are 1"):
+    with pytest.raises(SourceChangedError, match="has changed: it had at least 2 elements, and has 1 now"):
         list(checkpoint([0], name="l", on_change="fail", store=store))
     assert list(checkpoint([0], name="l", store=store)) == [0]
 
@@ -320,7 +320,7 @@ def test_nothing_is_touched_before_the_first_element_is_asked_for() -> None:
 @pytest.mark.parametrize(
     ("answer", "error", "message"),
     [
-        (Page([1], "same"), RepeatedTokenError, "would never end"),
+        (Page([1], "same"), EndlessSourceError, "would never end"),
         ([1], TypeError, r"Return a Page\(items, next\)"),
         (Page([1], float("nan")), InvalidValueError, "the token after"),
     ],
@@ -430,7 +430,8 @@ def test_a_store_that_is_slow_never_has_more_than_max_uncommitted_waiting() -> N
             at.append(seconds[0])
             super().set(key, value)
 
-    loop = checkpoint(range(300), name="l", max_uncommitted=timedelta(seconds=30), store=Slow())
+    half_a_minute = timedelta(seconds=30)
+    loop = checkpoint(range(300), name="l", max_interval=half_a_minute, max_uncommitted=half_a_minute, store=Slow())
     on_clock(loop, lambda: seconds[0])
     for _ in loop:
         seconds[0] += 1
@@ -440,7 +441,7 @@ def test_a_store_that_is_slow_never_has_more_than_max_uncommitted_waiting() -> N
 def test_a_name_used_twice_in_one_attempt_is_an_error_and_not_the_first_loops_position() -> None:
     context = task_context().context
     list(checkpoint(["a1", "a2"], name="l", context=context))
-    with pytest.raises(NameInUseError, match=r"name=f'orders-\{table\}'"):
+    with pytest.raises(UsageError, match=r"name=f'orders-\{table\}'"):
         list(checkpoint(["b1", "b2", "b3"], name="l", context=context))
 
 
@@ -461,7 +462,7 @@ def test_a_deque_is_entered_where_it_was_left() -> None:
     assert list(checkpoint(deque(range(4)), name="l", store=store)) == [2, 3]
 
 
-@pytest.mark.parametrize("field", ["interval", "max_uncommitted"])
+@pytest.mark.parametrize("field", ["interval", "max_interval", "max_uncommitted"])
 @pytest.mark.parametrize(("value", "error"), [(5, TypeError), (timedelta(-1), ValueError)])
 def test_a_duration_is_a_timedelta_at_the_call(field: str, value: Any, error: type[Exception]) -> None:
     with pytest.raises(error, match=field):

@@ -10,7 +10,9 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from itertools import count
 from types import FrameType
 from typing import Any
@@ -19,7 +21,6 @@ import pytest
 from airflow.sdk.exceptions import AirflowRescheduleException
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from loop_worlds import on_clock
 
 from airflow_resume import checkpoint
 from airflow_resume.channel import InlineChannel, Reply
@@ -27,6 +28,8 @@ from airflow_resume.errors import SupersededError, TokenExpiredError
 from airflow_resume.loops import Batches, Checkpoint, Chunk, Skip
 from airflow_resume.store import MemoryStore
 from airflow_resume.testing import FakeClock, task_context
+from tests.support.loops.polled_alarm import PolledAlarm
+from tests.support.loops.worlds import on_clock
 
 KEY = "resume.loop.l"
 LONG = timedelta(hours=1)
@@ -110,29 +113,37 @@ def gone_through(
             source, name="l", interval=timedelta(seconds=50), skip=Skip(on=(ValueError,)), store=store, **options
         )
         on_clock(loop, clock.monotonic)
+        if by_itself:
+            loop._run.plan = replace(loop._run.plan, alarm=partial(NoTimer, clock.monotonic))
         error: Any = None
         try:
             if awaited:
-                asyncio.run(each_awaited(loop, by_itself, body))
+                asyncio.run(each_awaited(loop, body))
             elif managed:
                 with loop:
-                    each_by_itself(loop, by_itself, body)
+                    each_by_itself(loop, body)
             else:
-                each_by_itself(loop, by_itself, body)
+                each_by_itself(loop, body)
         except (RuntimeError, OSError) as failure:
             error = repr(failure)
         tale.append((body.seen, error, loop.count, loop.skipped, loop.done))
     return tale, store.records
 
 
-def each_by_itself(loop: Checkpoint[int], by_itself: bool, body: Body) -> None:  # noqa: FBT001
-    loop._run._only_counts = not by_itself
+class NoTimer(PolledAlarm):
+    """Has no thread left for a timer, so that elements are never only counted."""
+
+    def wake_in(self, seconds: float) -> bool:
+        del seconds
+        return False
+
+
+def each_by_itself(loop: Checkpoint[int], body: Body) -> None:
     for number in loop:
         body(loop, number)
 
 
-async def each_awaited(loop: Checkpoint[int], by_itself: bool, body: Body) -> None:  # noqa: FBT001
-    loop._run._only_counts = not by_itself
+async def each_awaited(loop: Checkpoint[int], body: Body) -> None:
     async with loop:
         async for number in loop:
             body(loop, number)
@@ -396,9 +407,9 @@ def test_another_thread_may_watch_the_count() -> None:
 def test_nothing_is_left_running() -> None:
     loop = checkpoint(range(100), name="l", store=MemoryStore())
     assert len(list(loop)) == 100
-    alarm = loop._run.hold.alarm
+    alarm = loop._run.loop.session.alarm
     assert alarm._timer is None
-    assert alarm._bells == []
+    assert alarm._flags == []
 
 
 @pytest.mark.parametrize("error", [RuntimeError("can't start new thread"), TimeIsUpError()])

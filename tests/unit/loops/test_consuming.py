@@ -22,7 +22,7 @@ import pytest
 from airflow_resume import checkpoint
 from airflow_resume.backends import SqlStateStore, SqlStoreBackend
 from airflow_resume.channel import ThreadChannel
-from airflow_resume.errors import LoopError, NameInUseError, StalledError
+from airflow_resume.errors import LoopError, StalledError, UsageError
 from airflow_resume.loops import Checkpoint
 from airflow_resume.store import MemoryStore
 from airflow_resume.testing import TaskAttempt, task_context
@@ -652,7 +652,7 @@ def test_a_name_is_in_use_while_its_iterator_is_held() -> None:
     with task_context() as attempt:
         iterator = iter(loop_of())
         next(iterator)
-        with pytest.raises(NameInUseError):
+        with pytest.raises(UsageError, match="is used twice"):
             list(loop_of())
         assert list(iterator) == list(range(1, COUNT))
     assert record(attempt)["done"]

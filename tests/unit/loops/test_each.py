@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from airflow_resume.errors import TokenExpiredError, WrongAnswerError
 from airflow_resume.loops import Batches, CursorToken, Files, Page, PageNumber, Source, TimeSlices
-from airflow_resume.loops.each import Each
-from airflow_resume.loops.places import PlaceLostError, saved
+from airflow_resume.loops.serial.each import Each
+from airflow_resume.loops.sources.places import PlaceLostError, saved
 
 
 def pages(*sizes: int) -> CursorToken[str]:
@@ -173,7 +173,7 @@ def test_a_first_position_and_changes_are_those_of_the_page() -> None:
     *_, (_, position) = Each(listings).elements(None)
     assert Each(listings).changes(position) == []
     shrunk: Any = Files([["a", "b"]], identity="".join)
-    assert Each(shrunk).changes(position) == ["the listing shrank from 2 finished files to 1"]
+    assert Each(shrunk).changes(position) == ["the listing had 2 finished files, and has only 1 now"]
 
 
 def test_only_a_source_can_be_delivered_one_by_one() -> None:

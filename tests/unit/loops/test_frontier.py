@@ -13,14 +13,14 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from loop_worlds import SOURCES, Given, numbers_done
 
 from airflow_resume.attempt import Epoch
 from airflow_resume.loops import CursorToken, Page, Source
-from airflow_resume.loops.frontier import FURTHEST_AHEAD, MAX_IDS, Frontier
-from airflow_resume.loops.ledger import Ledger
-from airflow_resume.loops.record import Ahead, Level, LoopRecord, Opened
-from airflow_resume.loops.sources import as_source
+from airflow_resume.loops.keeping.frontier import FURTHEST_AHEAD, MAX_IDS, Frontier
+from airflow_resume.loops.keeping.ledger import Ledger
+from airflow_resume.loops.loop_record import Ahead, Level, LoopRecord, Opened
+from airflow_resume.loops.sources.given import as_source
+from tests.support.loops.worlds import SOURCES, Given, numbers_done
 
 
 class Walk:

@@ -10,7 +10,7 @@ import pytest
 
 from airflow_resume import checkpoint
 from airflow_resume.loops import CursorToken, Files, Page, PageNumber, Skip
-from airflow_resume.loops.progress import Count, in_words
+from airflow_resume.loops.progress import Progress, in_words
 from airflow_resume.store import MemoryStore
 from airflow_resume.testing import task_context
 
@@ -19,11 +19,11 @@ NOW = datetime(2026, 1, 1, 13, 20, tzinfo=timezone.utc)
 ZONE = timezone(timedelta(hours=2))
 
 
-def count(n: int, total: int | None = None, rows: int | None = None, skipped: int = 0, noun: str = "page") -> Count:
-    return Count(noun=noun, n=n, total=total, rows=rows, skipped=skipped)
+def count(n: int, total: int | None = None, rows: int | None = None, skipped: int = 0, noun: str = "page") -> Progress:
+    return Progress(noun=noun, n=n, total=total, rows=rows, skipped=skipped)
 
 
-LINES: dict[str, tuple[Count, dict[str, Any]]] = {
+LINES: dict[str, tuple[Progress, dict[str, Any]]] = {
     "page 1, try 1": (count(0), {}),
     "page 183 of 400, 1.9/s, done about 14:05 UTC, try 2": (
         count(182, 400),

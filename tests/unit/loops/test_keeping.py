@@ -13,20 +13,19 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from loop_worlds import on_clock
 
 from airflow_resume import checkpoint, last_message
 from airflow_resume.errors import (
-    EmptySourceError,
+    IncompleteLoopError,
     LoopError,
     SourceChangedError,
     StalledError,
     StoreUnavailableError,
-    UnackedError,
 )
 from airflow_resume.loops import Checkpoint, CursorToken, Page, Skip
 from airflow_resume.store import MemoryStore
 from airflow_resume.testing import FakeTaskStore, task_context
+from tests.support.loops.worlds import on_clock
 
 KEY = "resume.loop.l"
 
@@ -85,7 +84,7 @@ def test_to_ack_once_more_behind_a_loop_that_is_done_writes_nothing() -> None:
 def test_a_with_statement_misses_acks_that_never_came(acked: bool) -> None:  # noqa: FBT001
     store = MemoryStore()
     with (
-        pytest.raises(UnackedError, match="3 elements were not acked") if not acked else nullcontext(),
+        pytest.raises(IncompleteLoopError, match="3 elements were not acked") if not acked else nullcontext(),
         loop_over(store, range(3), ack="manual") as loop,
     ):
         list(loop)
@@ -201,9 +200,9 @@ def test_skips_that_mean_nothing_are_named() -> None:
         loop.skipping(),
     ):
         pass
-    with pytest.raises(TypeError, match="must be errors"):
+    with pytest.raises(TypeError, match="must be exception classes"):
         Skip(on=("ValueError",))  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="passes over nothing"):
+    with pytest.raises(ValueError, match="skips nothing"):
         Skip()
     with pytest.raises(ValueError, match="limit=0"):
         Skip(on=(ValueError,), limit=0)
@@ -342,9 +341,9 @@ def test_a_loop_costs_two_calls_to_open_one_to_finish_and_at_most_one_a_second()
 
 def test_an_empty_source_is_done_or_an_error_that_a_retry_asks_again() -> None:
     store = MemoryStore()
-    with pytest.raises(EmptySourceError, match="leave on_empty='fail' out"):
+    with pytest.raises(IncompleteLoopError, match="leave on_empty='fail' out"):
         list(loop_over(store, [], on_empty="fail"))
-    with pytest.raises(EmptySourceError, match="had no page at all"):
+    with pytest.raises(IncompleteLoopError, match="had no page at all"):
         list(loop_over(MemoryStore(), CursorToken[int](lambda _token: Page([])), on_empty="fail"))
     assert record(store)["done"] is False
     assert list(loop_over(store, [1], on_empty="fail")) == [1]
@@ -491,7 +490,7 @@ def test_an_async_with_that_is_cancelled_while_it_opens_lets_the_name_go() -> No
             await entering
         while not first._run.is_open:  # noqa: ASYNC110  its thread goes on
             await asyncio.sleep(0.001)
-        assert first._run._closed
+        assert first._run.loop.is_closed
         assert [number async for number in loop_over(None, context=context)] == list(range(6))
 
     asyncio.run(run())
@@ -512,7 +511,7 @@ def test_an_interrupt_while_the_loop_is_closed_loses_nothing(monkeypatch: pytest
     with pytest.raises(Interrupt), loop:
         elements = iter(loop)
         assert [next(elements) for _ in range(3)] == [0, 1, 2]
-        monkeypatch.setattr(loop._run.ledger, "settle", interrupted)
+        monkeypatch.setattr(loop._run.loop.session, "count_stretch", interrupted)
     assert record(store)["pos"] == 2
 
 
@@ -523,7 +522,7 @@ def test_an_interrupt_after_the_claim_is_no_death_of_the_attempt(monkeypatch: py
         raise Interrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("airflow_resume.loops.told.Meter.opened", interrupted)
+        patch.setattr("airflow_resume.loops.meter.Meter.opened", interrupted)
         with pytest.raises(Interrupt):
             next(iter(loop_over(store)))
     assert list(loop_over(store, durability="exit"))[:1] == [0]  # the channel is in order: the note was written before
@@ -581,7 +580,7 @@ def test_what_is_registered_while_the_last_one_is_removed_is_told_of_the_end(mon
     monkeypatch.setitem(sys.modules, "airflow.sdk.execution_time.task_runner", runner)  # type: ignore[arg-type]
     listen_no_more = last_message._listen_no_more
 
-    def register(key: str) -> last_message.OpenEnd:
+    def register(key: str) -> last_message.EndAction:
         return last_message.before_last_message(
             lambda _: ended.append(key), owner=None, key=key, is_abandoned=lambda: False
         )

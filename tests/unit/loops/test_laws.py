@@ -14,7 +14,18 @@ import pytest
 from airflow.sdk.execution_time.context import NEVER_EXPIRE
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from loop_worlds import (
+
+from airflow_resume import checkpoint
+from airflow_resume.channel import Channel, InlineChannel, Reply
+from airflow_resume.errors import RowOrderError, SourceChangedError, StalledError, SupersededError
+from airflow_resume.loops import Batches, CursorToken, Files, Keyset, Page, Skip, TimeSlice, TimeSlices
+from airflow_resume.loops.sources.given import as_source
+from airflow_resume.store import AirflowStore, MemoryStore
+from airflow_resume.testing import FakeClock, FakeTaskStore, TaskAttempt, explore_crashes, task_context
+from airflow_resume.testing.crashes.outcome import ExplorationOutcome
+from airflow_resume.testing.errors import NeverSucceededError
+from airflow_resume.testing.oracles import each_effect_at_least_once, same_result
+from tests.support.loops.worlds import (
     HOUR,
     IN_PLACE,
     KEY,
@@ -43,17 +54,6 @@ from loop_worlds import (
     with_map,
 )
 
-from airflow_resume import checkpoint
-from airflow_resume.channel import Channel, InlineChannel, Reply
-from airflow_resume.errors import SourceChangedError, StalledError, SupersededError, UnsortedKeyError
-from airflow_resume.loops import Batches, CursorToken, Files, Keyset, Page, Skip, TimeSlice, TimeSlices
-from airflow_resume.loops.sources import as_source
-from airflow_resume.store import AirflowStore, MemoryStore
-from airflow_resume.testing import FakeClock, FakeTaskStore, TaskAttempt, explore_crashes, task_context
-from airflow_resume.testing.errors import NeverSucceededError
-from airflow_resume.testing.oracles import each_effect_at_least_once, same_result
-from airflow_resume.testing.outcome import Outcome
-
 IN_HAND = {"sync": 1, "async": 1, "exit": None}
 durabilities = st.sampled_from(["sync", "async", "exit"])
 crashes = st.dictionaries(st.integers(1, 60), st.just("crash"), max_size=4)
@@ -66,7 +66,7 @@ failures = st.sets(st.tuples(st.integers(1, 4), st.integers(0, 8)), max_size=5)
 @pytest.mark.parametrize("durability", ["sync", "async", "exit"])
 @pytest.mark.parametrize("source", ["list", "rows of tokens"])
 def test_every_single_crash_is_survived(source: str, durability: str) -> None:
-    def law(outcome: Outcome[LoopWorld]) -> None:
+    def law(outcome: ExplorationOutcome[LoopWorld]) -> None:
         Laws(count=3, again=IN_HAND[durability]).check(outcome.world.diary)
 
     report = explore_crashes(
@@ -632,7 +632,7 @@ def test_a_key_of_more_columns_is_no_way_to_go_on() -> None:
     """A function hides how many there are until the first row is there."""
     first, _ = left(Keyset(lambda after, limit: a_table(after, limit, "id"), key=lambda row: row["id"], limit=2), 2)
     wider = Keyset(lambda after, limit: a_table(after, limit, "id"), key=lambda row: (row["id"], row["at"]), limit=2)
-    with pytest.raises(UnsortedKeyError, match="columns"):
+    with pytest.raises(RowOrderError, match="columns"):
         given_to(first, wider)
 
 

@@ -90,4 +90,4 @@ def test_a_backend_that_fails_neither_fails_the_loop_nor_fills_the_log(
     record: Any = attempt.task_store.values["resume.loop.l"]
     assert record["done"]
     said = [entry.getMessage() for entry in caplog.records if entry.levelname == "WARNING"]
-    assert said == ["The metric 'checkpoint.opened' could not be told: OSError('no route to the backend')"]
+    assert said == ["The metric 'checkpoint.opened' could not be reported: OSError('no route to the backend')"]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from airflow_resume import checkpoint
-from airflow_resume.errors import LoopError, NameInUseError, SourceChangedError
+from airflow_resume.errors import LoopError, SourceChangedError, UsageError
 from airflow_resume.loops import Checkpoint
 from airflow_resume.store import MemoryStore
 from airflow_resume.testing import task_context
@@ -193,5 +193,5 @@ def test_what_cannot_be_nested_is_named() -> None:
     again = outer_loop(MemoryStore())
     for _ in again:
         list(checkpoint([1], name="inner", within=again))
-        with pytest.raises(NameInUseError, match="used twice inside one element"):
+        with pytest.raises(UsageError, match="used twice inside one element"):
             list(checkpoint([1], name="inner", within=again))

@@ -14,7 +14,7 @@ import pytest
 from airflow_resume import checkpoint
 from airflow_resume.errors import LoopError
 from airflow_resume.loops import Batches, Checkpoint, Files, Keyset, Skip
-from airflow_resume.loops.each import Each
+from airflow_resume.loops.serial.each import Each
 from airflow_resume.store import MemoryStore
 
 KEY = "resume.loop.l"
@@ -194,7 +194,7 @@ def test_a_thread_that_ends_as_if_the_process_should_fails_the_loop_and_loses_no
 
 
 def test_a_map_that_is_not_possible_is_named() -> None:
-    with pytest.raises(TypeError, match="needs a function"):
+    with pytest.raises(TypeError, match="fn=3 must be a function of an element"):
         loop_over(MemoryStore()).map(3, workers=1)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="workers=0"):
         loop_over(MemoryStore()).map(str, workers=0)

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from airflow_resume import checkpoint, values
 from airflow_resume.errors import InvalidValueError, LoopError, ValueTooLargeError
 from airflow_resume.loops import Skip
-from airflow_resume.loops.record import Level
-from airflow_resume.loops.room import Growth
-from airflow_resume.loops.saved_state import SavedState
+from airflow_resume.loops.keeping.room import Growth
+from airflow_resume.loops.keeping.saved_state import SavedState
+from airflow_resume.loops.loop_record import Level
 from airflow_resume.store import MemoryStore
 
 LONG = timedelta(hours=1)

@@ -11,10 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_resume import checkpoint
-from airflow_resume.errors import ShortSourceError
+from airflow_resume.errors import IncompleteLoopError
 from airflow_resume.loops import Batches, CursorToken, Keyset, Offset, Page, PageNumber
 from airflow_resume.store import MemoryStore
 from airflow_resume.testing import task_context
+from tests.support.kit.raised import having
 
 KEY = "resume.loop.l"
 
@@ -61,23 +62,23 @@ def test_fewer_rows_than_announced_are_an_error_and_the_next_attempt_takes_it_fo
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     store, api = MemoryStore(), Api(5, 8)
-    with pytest.raises(ShortSourceError, match="ended after 5 of 8 rows that it had announced"):
+    with pytest.raises(IncompleteLoopError, match="ended after 5 of 8 rows that it had announced"):
         run(SOURCES[name](api), store, each=each)
     record: Any = store.values[KEY]
     assert (record["done"], record["short"]) == (False, "5 of 8 rows")
     assert run(SOURCES[name](api), store, each=each) == []
     record = store.values[KEY]
     assert (record["done"], record["short"]) == (True, "5 of 8 rows")
-    assert "ended after 5 of 8 rows that it had announced; that is taken for its end" in caplog.text
+    assert "ended after 5 of 8 rows that it had announced; the end is accepted" in caplog.text
 
 
 @pytest.mark.parametrize("name", ["page number", "offset", "keyset"])
 def test_what_came_late_is_delivered_by_the_retry(name: str) -> None:
     store, api = MemoryStore(), Api(4, 8)
-    with pytest.raises(ShortSourceError, match="4 of 8"):
+    with pytest.raises(IncompleteLoopError, match="4 of 8"):
         run(SOURCES[name](api), store)
     api.there = 6
-    with pytest.raises(ShortSourceError, match="6 of 8"):
+    with pytest.raises(IncompleteLoopError, match="6 of 8"):
         run(SOURCES[name](api), store)
     api.there = 8
     assert run(SOURCES[name](api), store) == [6, 7]
@@ -91,12 +92,15 @@ def test_a_policy_takes_it_at_once_or_never(name: str, caplog: pytest.LogCapture
     assert run(SOURCES[name](api), store, on_short="warn") == list(range(5))
     record: Any = store.values[KEY]
     assert (record["done"], record["short"]) == (True, "5 of 8 rows")
-    assert "taken for its end" in caplog.text
+    assert "the end is accepted" in caplog.text
     store = MemoryStore()
     for _ in range(3):
-        with pytest.raises(ShortSourceError, match="To start over, pass restart=True; or say on_short='warn'"):
+        with pytest.raises(IncompleteLoopError, match="To start over, pass restart=True; or say on_short='warn'"):
             run(SOURCES[name](api), store, on_short="fail")
-    with task_context(), pytest.raises(ShortSourceError, match="To start over, clear the task; or say on_short='warn'"):
+    with (
+        task_context(),
+        pytest.raises(IncompleteLoopError, match="To start over, clear the task; or say on_short='warn'"),
+    ):
         list(checkpoint(SOURCES[name](api), name="l", on_short="fail"))
 
 
@@ -116,7 +120,7 @@ def test_a_total_that_only_an_earlier_attempt_was_told_still_counts() -> None:
         if number == 1:
             break
     api.total = None
-    with pytest.raises(ShortSourceError, match="6 of 8 rows"):
+    with pytest.raises(IncompleteLoopError, match="6 of 8 rows"):
         run(SOURCES["offset"](api), store)
 
 
@@ -128,7 +132,7 @@ def test_a_total_that_shrinks_under_a_number_has_moved_rows() -> None:
         return Page(rows[2 * (number - 1) : 2 * number], total=len(rows))
 
     done: list[int] = []
-    with pytest.raises(ShortSourceError, match="6 of 12 rows"):
+    with pytest.raises(IncompleteLoopError, match="6 of 12 rows"):
         for page in checkpoint(PageNumber(fetch), name="l", store=MemoryStore()):
             done += page.items
             del rows[:2]
@@ -147,7 +151,7 @@ def test_a_total_that_shrinks_as_rows_are_deleted_is_right_where_nothing_moves(n
 @pytest.mark.parametrize("make", [lambda: CursorToken(Api(4, pages=3).of_token), lambda: PageNumber(_late_silence)])
 def test_fewer_pages_than_announced(make: Callable[[], Any]) -> None:
     store = MemoryStore()
-    with pytest.raises(ShortSourceError, match="2 of 3 pages"):
+    with pytest.raises(IncompleteLoopError, match="2 of 3 pages"):
         run(make(), store)
     assert run(make(), store) == []
     record: Any = store.values[KEY]
@@ -166,7 +170,7 @@ def test_page_numbers_end_at_stop_though_more_were_announced() -> None:
 
 def test_a_loop_that_starts_over_forgets_what_was_announced() -> None:
     store = MemoryStore()
-    with pytest.raises(ShortSourceError):
+    with pytest.raises(IncompleteLoopError, check=having(problem="short")):
         run(SOURCES["offset"](Api(4, 8)), store, fingerprint={"day": 1})
     assert run(SOURCES["offset"](Api(4)), store, fingerprint={"day": 2}) == [0, 1, 2, 3]
     record: Any = store.values[KEY]
@@ -178,7 +182,7 @@ def test_a_loop_that_starts_over_forgets_what_was_announced() -> None:
 def test_a_list_whose_elements_the_body_takes_out_is_short(make: Callable[[Any], Any], size: int) -> None:
     numbers = make(range(8))
     taken = 0
-    with pytest.raises((ShortSourceError, RuntimeError), match=r"4 of 8 elements|mutated"):
+    with pytest.raises((IncompleteLoopError, RuntimeError), match=r"4 of 8 elements|mutated"):
         for _ in checkpoint(Batches(numbers, size=size), name="l", store=MemoryStore()):
             for _ in range(size):
                 numbers.remove(numbers[0])

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import enum
+import importlib
 import json
+import pkgutil
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator
 from datetime import datetime, timedelta, timezone
+from inspect import isabstract
 from typing import Any
 
 import pytest
@@ -24,11 +27,13 @@ from airflow_resume.loops import (
     PageNumber,
     Source,
     TimeSlices,
+    sources,
 )
-from airflow_resume.loops.each import Each
-from airflow_resume.loops.places import saved
-from airflow_resume.loops.sources import as_source
-from airflow_resume.loops.stateful import ResumeFunction, Stateful
+from airflow_resume.loops.serial.each import Each
+from airflow_resume.loops.sources.given import as_source
+from airflow_resume.loops.sources.places import saved
+from airflow_resume.loops.sources.stateful import ResumeFunction, Stateful
+from tests.support.loops.worlds import SOURCES
 
 NEW_YEAR = datetime(2026, 1, 1, tzinfo=timezone.utc)
 ROWS = [{"id": number, "name": f"row {number}"} for number in range(7)]
@@ -183,9 +188,49 @@ def test_what_a_source_says_of_its_positions_fits_what_it_gives(
 
 def test_sources_of_different_kinds_are_told_apart() -> None:
     """Else a position of one would be taken for that of another."""
-    sources = [make() for make in (FOR_BOTH | FOR_ASYNC).values()]
-    classes = {(type(source), type(getattr(source, "_source", None))) for source in sources}
-    assert len({source.kind for source in sources}) == len(classes)
+    all_of_them = [make() for make in (FOR_BOTH | FOR_ASYNC).values()]
+    classes = {(type(source), type(getattr(source, "_source", None))) for source in all_of_them}
+    assert len({source.kind for source in all_of_them}) == len(classes)
+
+
+DEPENDS_ON_NOTHING = {
+    Batches: "a position is a number of elements, whatever the size of the lists",
+    CursorToken: "a token means what the API says",
+    Files: "a position has the names",
+    ResumeFunction: "a position means what the function says",
+    Offset: "a position is a number of items, whatever the limit",
+}
+"""Sources without a `definition` of their own, and why a position means the same whatever they were given."""
+
+
+def own_sources() -> list[Any]:
+    """The sources of the package: of each module in its folder, and `Each`."""
+    for module in pkgutil.iter_modules(sources.__path__):
+        importlib.import_module(f"{sources.__name__}.{module.name}")
+
+    def below(kind: Any) -> Iterator[Any]:
+        for each in kind.__subclasses__():
+            yield each
+            yield from below(each)
+
+    found = {kind for kind in below(Source) if kind.__module__.startswith("airflow_resume.") and not isabstract(kind)}
+    return sorted(found, key=lambda kind: kind.__name__)
+
+
+@pytest.mark.parametrize("kind", own_sources())
+def test_no_source_is_left_out_of_the_laws_and_of_the_crashes(kind: type[Source[Any]]) -> None:
+    assert kind in {type(make()) for make in (FOR_BOTH | FOR_ASYNC).values()}
+    looped = {type(as_source(given.make(4))) for given in SOURCES.values()}
+    assert kind is Each or kind in looped
+
+
+@pytest.mark.parametrize("kind", own_sources())
+def test_each_source_says_what_its_positions_depend_on_or_it_is_written_down_why_on_nothing(
+    kind: type[Source[Any]],
+) -> None:
+    """Else a source with other arguments would continue at a position that means something else."""
+    is_defined = kind.definition is not Source.definition
+    assert is_defined is (kind not in DEPENDS_ON_NOTHING)
 
 
 def test_a_coroutine_function_says_how_it_can_be_looped_over() -> None:

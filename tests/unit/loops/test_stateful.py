@@ -10,7 +10,7 @@ import pytest
 
 from airflow_resume.errors import InvalidValueError, SourceNotReopenableError, ValueTooLargeError, WrongAnswerError
 from airflow_resume.loops import Page, Source
-from airflow_resume.loops.stateful import ResumeFunction, Stateful
+from airflow_resume.loops.sources.stateful import ResumeFunction, Stateful
 
 
 class Reader:
@@ -140,7 +140,7 @@ class NotIterable:
 @pytest.mark.parametrize(
     ("given", "error", "message"),
     [
-        (OnlySaves(), SourceNotReopenableError, "no method load_state_dict, so its state cannot be given back"),
+        (OnlySaves(), SourceNotReopenableError, "no method load_state_dict, so its state cannot be restored"),
         (OnlyLoads(), SourceNotReopenableError, "no method state_dict, so its state cannot be saved"),
         ([1, 2], SourceNotReopenableError, "list has no method state_dict and no method load_state_dict"),
         (NotIterable(), TypeError, "Give it __iter__"),
@@ -241,15 +241,15 @@ async def coroutine(_position: Any) -> Page[int]:
 NO_ITERATORS: dict[str, tuple[Any, str]] = {
     "a page": (lambda _token: Page([1]), r"returned a Page.*\n.*checkpoint\(CursorToken\(fetch\), name=\.\.\.\)"),
     "nothing": (lambda _token: None, r"returned None.*\n.*CursorToken\(fetch\)"),
-    "a list": (lambda _page: [1, 2], "returned a list where an iterator should be\\.\nMake it a generator function"),
+    "a list": (lambda _page: [1, 2], "returned a list instead of an iterator\\.\nMake it a generator function"),
     "a coroutine": (coroutine, r"coroutine returned a coroutine.*\n.*CursorToken\(fetch\)"),
     "elements": (
         lambda _position: iter([1, 2]),
-        r"gave a int where a pair should be\.\nYield \(element, next_",
+        r"yielded a int instead of a pair\.\nYield \(element, next_",
     ),
-    "lists": (lambda _position: iter([[1, 2]]), "gave a list where a pair"),
-    "text": (lambda _position: iter(["ab"]), "gave a str where a pair"),
-    "triples": (lambda _position: iter([(1, 2, 3)]), "gave a tuple where a pair"),
+    "lists": (lambda _position: iter([[1, 2]]), "yielded a list instead of a pair"),
+    "text": (lambda _position: iter(["ab"]), "yielded a str instead of a pair"),
+    "triples": (lambda _position: iter([(1, 2, 3)]), "yielded a tuple instead of a pair"),
 }
 
 
@@ -268,7 +268,11 @@ def test_an_asynchronous_function_says_how_it_can_be_looped_over() -> None:
 
 @pytest.mark.parametrize(
     ("position", "message"),
-    [(None, "the position that function gave with an element is None"), (object(), "is a object"), ({1}, "is a set")],
+    [
+        (None, "the position that function yielded with an element is None"),
+        (object(), "is a object"),
+        ({1}, "is a set"),
+    ],
 )
 def test_a_position_that_cannot_be_saved_is_named(position: Any, message: str) -> None:
     def function(_position: Any) -> Iterator[tuple[int, Any]]:

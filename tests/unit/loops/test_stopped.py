@@ -79,7 +79,7 @@ def test_the_log_says_where_the_loop_stopped_and_that_its_try_goes_on(caplog: py
     caplog.set_level(logging.INFO)
     with pytest.raises(AirflowRescheduleException):
         stopped_at(2, task_context())
-    (line,) = [line for line in caplog.messages if line.startswith("The worker goes")]
+    (line,) = [line for line in caplog.messages if line.startswith("The worker shuts down")]
     assert "the loop 'l' stopped at element 4 of 6" in line
     assert "its try goes on there" in line
 

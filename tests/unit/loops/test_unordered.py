@@ -14,7 +14,7 @@ import pytest
 from airflow_resume import checkpoint
 from airflow_resume.errors import LoopError, SourceNotReopenableError, WrongAnswerError
 from airflow_resume.loops import Batches, CursorToken, Files, Keyset, Offset, Page, PageNumber
-from airflow_resume.loops.order import is_unordered
+from airflow_resume.loops.sources.order import is_unordered
 from airflow_resume.store import MemoryStore
 
 NUMBERS = {1, 2}
@@ -61,7 +61,7 @@ def generator(items: Iterable[Any]) -> Iterable[Any]:
 @pytest.mark.parametrize("kind", UNORDERED)
 def test_what_has_no_order_is_refused_as_a_source(kind: str) -> None:
     for make in (Batches, Files, lambda given: checkpoint(given, name="l", store=MemoryStore())):
-        with pytest.raises(SourceNotReopenableError, match=r"no order that lasts.*\n.*sorted"):
+        with pytest.raises(SourceNotReopenableError, match=r"no stable order.*\n.*sorted"):
             make(UNORDERED[kind]())  # type: ignore[operator]
 
 
@@ -76,7 +76,7 @@ def test_and_as_the_items_of_a_page(kind: str) -> None:
         Keyset(lambda _after, _limit: make(), key=lambda row: row, limit=9),
     ):
         for each in (False, True):
-            with pytest.raises(WrongAnswerError, match=r"no order that lasts.*\n.*sorted"):
+            with pytest.raises(WrongAnswerError, match=r"no stable order.*\n.*sorted"):
                 list(checkpoint(source, name="l", each=each, store=MemoryStore()))  # type: ignore[call-overload]
 
 

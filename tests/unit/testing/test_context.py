@@ -1,16 +1,24 @@
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
 from datetime import datetime, timezone
 from typing import Any
+from uuid import UUID
 
 import pytest
 from airflow.sdk import DAG, Asset, BaseOperator, get_current_context
 from airflow.sdk.exceptions import AirflowRuntimeError
 from airflow.sdk.execution_time.context import NEVER_EXPIRE
+from pydantic import BaseModel
 
 from airflow_resume import checkpoint
 from airflow_resume.attempt import Cleared, current_attempt
+from airflow_resume.errors import SupersededError
+from airflow_resume.task_stores import asset_store
 from airflow_resume.testing import TaskAttempt, World, task_context
+from airflow_resume.testing.fakes.task_instance import UNKNOWN, UNKNOWN_SINCE_3_4
+from tests.support.kit.next_airflow import FAKES
 
 ORDERS = Asset("orders", uri="s3://orders/all")
 
@@ -85,6 +93,49 @@ def test_in_3_4_a_clear_discards_the_state_unless_told_otherwise() -> None:
     assert kept.task_store.values == {"k": 1}
     assert kept.clear().task_store.values == {}
     assert hasattr(kept.task_store, "aget")
+
+
+def test_in_3_4_every_write_of_a_replaced_attempt_is_gone() -> None:
+    first = task_context(airflow="3.4", assets=[ORDERS])
+    orders = first.asset_stores[ORDERS]
+    orders.set("k", 1)
+    first.retry()
+    writes: list[Callable[[], object]] = [
+        lambda: first.task_store.set("k", 2),
+        lambda: first.task_store.delete("k"),
+        first.task_store.clear,
+        lambda: orders.set("k", 2),
+        lambda: orders.delete("k"),
+        orders.clear,
+    ]
+    for write in writes:
+        with pytest.raises(AirflowRuntimeError, match="archived") as raised:
+            write()
+        assert (raised.value.error.detail or {})["status_code"] == 410
+    assert (first.task_store.get("k", "default"), orders.get("k")) == ("default", 1)
+    with pytest.raises(SupersededError):
+        asset_store(first.context, ORDERS).set("k", 2)
+
+
+def test_in_3_4_an_attempt_that_was_cleared_may_write_until_the_next_one_begins() -> None:
+    first = task_context(airflow="3.4")
+    first.task_store.set("k", 1)
+    cleared = first.clear(while_running=True)
+    assert first.task_store.get("k") is None
+    first.task_store.set("k", 2)
+    with cleared:
+        assert cleared.task_store.get("k") == 2
+        with pytest.raises(AirflowRuntimeError, match="archived"):
+            first.task_store.set("k", 3)
+
+
+def test_in_3_4_a_task_instance_has_a_region() -> None:
+    ti = task_context(airflow="3.4").ti
+    assert (ti.region_id, ti.region_index) == (UUID(int=0), -1)
+    with pytest.raises(AttributeError, match="note of its run"):
+        _ = ti.update_dagrun_note
+    with pytest.raises(AttributeError, match="none in Airflow either"):
+        _ = task_context().ti.region_id
 
 
 def test_a_clear_while_running_may_look_like_a_retry() -> None:
@@ -292,3 +343,55 @@ def test_a_dag_is_that_of_its_world_and_of_the_environment(monkeypatch: pytest.M
     assert task_context().context["dag"].description != "changed by a test"
     monkeypatch.setenv("AIRFLOW__CORE__MAX_ACTIVE_TASKS_PER_DAG", "3")
     assert task_context(world=world).context["dag"].max_active_tasks == 3
+
+
+# --- what is missing ---------------------------------------------------------------------------------------------
+
+
+def test_ti_has_every_public_name_of_airflows_or_says_what_to_set() -> None:
+    from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
+
+    real = {name for name in (*dir(RuntimeTaskInstance), *RuntimeTaskInstance.model_fields) if not name.startswith("_")}
+    ti: Any = task_context(airflow=FAKES).ti
+    unknown = UNKNOWN if FAKES == "3.3" else UNKNOWN | UNKNOWN_SINCE_3_4
+    assert {name for name in real - set(dir(BaseModel)) if not hasattr(ti, name)} == set(unknown)
+    for name in unknown:
+        with pytest.raises(AttributeError, match=rf"Set it in the test: attempt\.ti\.{name} = "):
+            getattr(ti, name)
+    ti.get_dr_count = lambda **_: 3
+    assert ti.get_dr_count(dag_id="dag") == 3
+    with pytest.raises(AttributeError, match="none in Airflow either"):
+        ti.nothing  # noqa: B018  it is looked up
+
+
+def test_a_task_that_was_not_given_says_how_to_give_it() -> None:
+    with pytest.raises(AttributeError, match=r"Give it: task_context\(lambda: Load\(task_id='task'\)\)"):
+        task_context().ti.task.execution_timeout  # noqa: B018  it is looked up
+
+
+def test_xcoms_are_pushed_and_pulled_async_too() -> None:
+    async def use(ti: Any) -> Any:
+        await ti.axcom_push("k", [1])
+        return await ti.axcom_pull(key="k")
+
+    assert asyncio.run(use(task_context().ti)) == [1]
+
+
+def test_what_goes_on_after_a_deferral_is_the_same_try_with_its_xcoms() -> None:
+    with task_context() as deferred:
+        deferred.ti.xcom_push("page", 7)
+        deferred.task_store.set("job", "a")
+    with deferred.resume() as resumed:
+        assert resumed.ti.try_number == deferred.ti.try_number == 1
+        assert resumed.ti.xcom_pull(key="page") == 7
+        assert resumed.ti.xcoms == {"page": 7}
+        assert resumed.task_store.get("job") == "a"
+    with resumed.retry() as retried:
+        assert retried.ti.try_number == 2
+        assert retried.ti.xcom_pull(key="page") is None
+
+
+@pytest.mark.parametrize("world", ["w", "", 5, object()])
+def test_a_world_that_is_none_is_refused(world: Any) -> None:
+    with pytest.raises(TypeError, match=r"must be a World, such as attempt\.world"):
+        task_context(world=world)

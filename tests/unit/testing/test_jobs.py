@@ -3,7 +3,8 @@ from __future__ import annotations
 import pytest
 
 from airflow_resume.jobs.protocol import JobSystem
-from airflow_resume.testing.jobs import FakeJobs, JobEvent, UnknownJobError
+from airflow_resume.testing.fakes.job import JobEvent, UnknownJobError
+from airflow_resume.testing.fakes.jobs import FakeJobs
 
 
 def test_a_job_goes_through_its_script_and_stays_at_the_end() -> None:

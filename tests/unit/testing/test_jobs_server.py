@@ -12,8 +12,9 @@ from typing import Any
 import httpx
 import pytest
 
-from airflow_resume.testing.jobs import FakeJobs, JobEvent
-from airflow_resume.testing.jobs_server import JobsServer
+from airflow_resume.testing.fakes.job import JobEvent
+from airflow_resume.testing.fakes.jobs import FakeJobs
+from airflow_resume.testing.fakes.jobs_server import JobsServer
 
 
 @pytest.fixture
@@ -49,6 +50,25 @@ def test_a_job_is_submitted_asked_and_gives_its_result(jobs: FakeJobs, client: h
     assert [client.get("/jobs/job-0").json()["status"] for _ in range(3)] == ["RUNNING", "SUCCEEDED", "SUCCEEDED"]
     assert answered(client.get("/jobs/job-0/result")) == (200, {"job": "job-0"})
     assert [event.call for event in jobs.events] == ["submit", "status", "status", "status", "result"]
+
+
+def test_ids_that_are_integers_stay_integers() -> None:
+    jobs = FakeJobs(ids=int, can_find_by_slot=True)
+    with jobs.serve() as server, client_of(server) as client:
+        assert answered(client.post("/jobs", json={"token": "a"})) == (201, {"id": 0})
+        assert answered(client.get("/jobs/0")) == (200, {"id": 0, "status": "RUNNING"})
+        assert answered(client.get("/jobs?token=a")) == (200, [{"id": 0}])
+        assert answered(client.get("/jobs?slot=a")) == (200, [{"id": 0, "token": "a"}])
+        assert answered(client.get("/jobs/0/result")) == (200, {"job": 0})
+        assert answered(client.delete("/jobs/0")) == (202, {"id": 0})
+        assert client.get("/jobs/1").status_code == 404
+    assert {type(event.job) for event in jobs.events if event.call != "find_jobs"} == {int}
+
+
+@pytest.mark.parametrize("make", [lambda number: (number,), lambda number: {"id": number}, float, bool, bytes])
+def test_ids_that_cannot_come_back_are_refused(make: Any) -> None:
+    with pytest.raises(TypeError, match="cannot be a part of a path"), FakeJobs(ids=make).serve():
+        pass
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import inspect
 from collections.abc import Callable
 from datetime import timedelta
@@ -19,10 +20,14 @@ from pydantic import ValidationError
 
 from airflow_resume import checkpoint
 from airflow_resume.channel import InlineChannel
-from airflow_resume.errors import AssetInactiveError, StoreRefusedError, StoreUnavailableError, SupersededError
-from airflow_resume.store import RETRY_SECONDS, asset_store, channel_of, task_store
+from airflow_resume.errors import StoreRefusedError, StoreUnavailableError, SupersededError
+from airflow_resume.store import RETRY_SECONDS, channel_of
+from airflow_resume.task_stores import asset_store, task_store
 from airflow_resume.testing import FakeAssetStore, FakeAssetStores, FakeTaskStore
-from airflow_resume.testing.operations import Operation
+from airflow_resume.testing.fakes.operations import Operation
+from airflow_resume.testing.fakes.stores import AsyncFakeTaskStore
+from tests.support.kit.next_airflow import FAKES
+from tests.support.kit.raised import having
 
 ORDERS = Asset("orders", uri="s3://orders/all")
 
@@ -48,7 +53,7 @@ def status(call: Callable[[], object]) -> int | None:
 @pytest.mark.parametrize(
     ("fake", "real"),
     [
-        (FakeTaskStore, TaskStateStoreAccessor),
+        (FakeTaskStore if FAKES == "3.3" else AsyncFakeTaskStore, TaskStateStoreAccessor),
         (FakeAssetStore, AssetStateStoreAccessor),
         (FakeAssetStores, AssetStateStoreAccessors),
     ],
@@ -254,7 +259,7 @@ def test_a_refused_write_means_superseded() -> None:
 
 def test_a_refused_write_of_an_asset_means_inactive() -> None:
     stores = FakeAssetStores([ORDERS], lambda _asset: FakeAssetStore(active=False))
-    with pytest.raises(AssetInactiveError):
+    with pytest.raises(StoreRefusedError, check=having(asset=ORDERS.name)):
         asset_store({"asset_state_store": stores}, ORDERS).set("k", 1)
 
 
@@ -301,3 +306,21 @@ def test_what_an_observer_raises_ends_a_loop_at_once() -> None:
     with pytest.raises(SystemExit):
         list(checkpoint([1, 2, 3], name="l", store=task_store({"task_state_store": fake})))
     assert "resume.loop.l" in fake.values
+
+
+def test_the_copy_of_the_values_refuses_changes_which_would_be_lost() -> None:
+    store = FakeTaskStore()
+    store.set("k", {"a": 1})
+    changes: list[Callable[[dict[str, Any]], object]] = [
+        lambda values: values.__setitem__("x", 1),
+        lambda values: values.__delitem__("k"),
+        lambda values: values.update(x=1),
+        lambda values: values.pop("k"),
+        lambda values: values.clear(),
+    ]
+    for change in changes:
+        with pytest.raises(TypeError, match=r"is a copy of the values.*\nCall set\(\) or delete\(\)"):
+            change(store.values)
+    for copied in (dict(store.values), copy.deepcopy(store.values), store.values | {}):
+        copied["x"] = 1
+    assert store.values == {"k": {"a": 1}}

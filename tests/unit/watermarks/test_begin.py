@@ -10,7 +10,21 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException
 from hypothesis import given
 from hypothesis import strategies as st
-from numbered import (
+
+from airflow_resume import watermark
+from airflow_resume.errors import (
+    CursorTypeError,
+    UnreadableRecordError,
+    WatermarkConflictError,
+    WatermarkGapError,
+    WatermarkLostError,
+    WatermarkMismatchError,
+)
+from airflow_resume.testing import TaskAttempt
+from airflow_resume.watermarks import Cursor, Outcome, Window
+from airflow_resume.watermarks.windows.bounds import decide_bounds
+from airflow_resume.watermarks.windows.run_stores import RunStores
+from tests.support.watermarks.whole_numbers import (
     MARK,
     NUMBERS,
     WINDOW,
@@ -24,20 +38,6 @@ from numbered import (
     stands,
     track,
 )
-
-from airflow_resume import watermark
-from airflow_resume.errors import (
-    CursorTypeError,
-    UnreadableRecordError,
-    WatermarkChangedError,
-    WatermarkConflictError,
-    WatermarkGapError,
-    WatermarkLostError,
-)
-from airflow_resume.testing import TaskAttempt
-from airflow_resume.watermarks import Cursor, Outcome, Window
-from airflow_resume.watermarks.begin import decide_bounds
-from airflow_resume.watermarks.run import WindowRun
 
 # --- the decision ---------------------------------------------------------------------------------------------
 
@@ -66,7 +66,7 @@ def test_bounds(row: str) -> None:
 
 
 @given(*[st.integers(-20, 20)] * 3, st.integers(0, 30), st.integers(1, 30) | st.none())
-def test_a_window_reaches_to_the_mark_and_never_behind_the_ceiling(
+def test_a_window_reaches_to_the_mark_and_never_beyond_the_ceiling(
     at: int, first: int, ceiling: int, lookback: int, max_span: int | None
 ) -> None:
     found = decide_bounds(
@@ -180,7 +180,7 @@ def test_zero_and_the_empty_text_are_values() -> None:
 def test_what_is_neither_a_mark_nor_a_value_stops_without_a_retry(typed: Any) -> None:
     first = a_try()
     first.asset_stores[NUMBERS].set(MARK, typed)
-    with pytest.raises(UnreadableRecordError, match="Type the value to go on from") as raised:
+    with pytest.raises(UnreadableRecordError, match="Type the value to continue from") as raised:
         load(first, numbers(Counter(10)))
     assert isinstance(raised.value, AirflowFailException)
     assert marks(first)[MARK] == typed
@@ -242,7 +242,7 @@ def test_a_mark_of_another_cursor_is_refused_or_migrated() -> None:
     first = a_try()
     load(first, numbers(), track(7))
     text: dict[str, Any] = {"initial": "a", "cursor": Cursor.text()}
-    with pytest.raises(WatermarkChangedError, match="migrate=") as raised:
+    with pytest.raises(WatermarkMismatchError, match="migrate=") as raised:
         load(first.next_run(), watermark(NUMBERS, **text))
     assert isinstance(raised.value, AirflowFailException)
     mark = watermark(NUMBERS, **text, migrate=lambda at: f"number {at}")
@@ -284,7 +284,7 @@ def test_nor_does_one_whose_values_the_run_does_not_understand_fail_it() -> None
 def test_a_window_begun_with_another_cursor_stops_a_retry() -> None:
     first = a_try()
     break_down(first, numbers())
-    with pytest.raises(WatermarkChangedError, match="earlier attempt"):
+    with pytest.raises(WatermarkMismatchError, match="earlier attempt"):
         load(first.retry(), watermark(NUMBERS, initial="a", cursor=Cursor.text()))
 
 
@@ -298,7 +298,7 @@ def test_a_zone_that_is_only_shown_may_be_changed_and_the_lack_of_one_may_not() 
     load(first, moments("UTC", "2026-01-01T00:00:00Z"), lambda window: window.observe("2026-01-02T00:00:00Z"))
     shown = moments("Europe/Berlin", "2026-01-01T00:00:00Z").begin(first.next_run().context).start
     assert shown.isoformat() == "2026-01-02T01:00:00+01:00"
-    with pytest.raises(WatermarkChangedError):
+    with pytest.raises(WatermarkMismatchError, match="is a mark of"):
         moments(None, "2026-01-01T00:00:00").begin(first.next_run().context)
 
 
@@ -325,11 +325,11 @@ def test_a_mark_that_another_run_made_while_evidence_was_looked_for_is_used(
     other = a_try(world=first.world, run_id="other")
     mark = numbers(on_missing=on_missing)
 
-    def overtaken(_: WindowRun[int]) -> None:
+    def overtaken(_: RunStores[int]) -> None:
         monkeypatch.undo()
         load(other, mark, track(7))
 
-    monkeypatch.setattr(WindowRun, "_claim", overtaken)
+    monkeypatch.setattr(RunStores, "claim", overtaken)
     window = mark.begin(first.context)
     assert (window.start, stands(first)) == (7, "7")
 
@@ -382,7 +382,7 @@ def with_a_gap(on_gap: Any) -> tuple[TaskAttempt, Any, Window[int]]:
     return second, mark, window
 
 
-def test_behind_a_gap_the_window_is_remembered_and_joined_when_the_gap_is_loaded() -> None:
+def test_after_a_gap_the_window_is_remembered_and_joined_when_the_gap_is_loaded() -> None:
     second, mark, window = with_a_gap("hold")
     assert mark.commit(second.context, window) is Outcome.GAP
     assert (stands(second), marks(second)[MARK]["islands"]) == ("4", [["10", "20"]])
@@ -390,8 +390,8 @@ def test_behind_a_gap_the_window_is_remembered_and_joined_when_the_gap_is_loaded
     assert (stands(second), marks(second)[MARK]["islands"]) == ("20", [])
 
 
-def test_behind_a_gap_the_task_fails_without_a_retry_when_the_policy_says_so() -> None:
-    """A window that a person has named, and that begins behind the mark."""
+def test_after_a_gap_the_task_fails_without_a_retry_when_the_policy_says_so() -> None:
+    """A window that a person has named, and that begins after the mark."""
     attempt = a_try()
     attempt.context["dag_run"].conf = {"watermark": {"watermark": {"from": 10, "to": 20, "commit": True}}}
     mark = numbers(Counter(20), on_gap="fail")
@@ -414,7 +414,7 @@ def test_when_another_run_has_written_the_mark_back_a_retry_begins_there() -> No
     assert stands(second) == "20"
 
 
-def test_a_staged_window_behind_a_mark_that_was_written_back_fails_without_a_retry() -> None:
+def test_a_staged_window_after_a_mark_that_was_written_back_fails_without_a_retry() -> None:
     """Another task has loaded it, so a retry of the commit would find the same."""
     second, mark, window = with_a_gap("fail")
     with pytest.raises(WatermarkGapError):
@@ -508,7 +508,7 @@ def test_a_write_that_another_run_overwrote_is_merged_with_what_that_one_wrote()
     assert marks(first)[MARK] == further
 
 
-def test_a_window_behind_a_gap_does_not_end_a_reload() -> None:
+def test_a_window_after_a_gap_does_not_end_a_reload() -> None:
     first, mark = a_try(), numbers(Counter(20))
     first.context["dag_run"].conf = {"watermark": {"watermark": {"from": 5, "to": 9, "commit": True}}}
     load(first, mark)

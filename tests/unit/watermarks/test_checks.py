@@ -10,7 +10,7 @@ import pytest
 from airflow.sdk import DAG, Asset, BaseOperator
 
 from airflow_resume import watermark
-from airflow_resume.errors import UnreadableRecordError, WatermarkChangedError, WatermarkWarning
+from airflow_resume.errors import UnreadableRecordError, WatermarkMismatchError, WatermarkWarning
 from airflow_resume.watermarks import AsyncWatermark, Cursor, Outcome
 from airflow_resume.watermarks.checks import remarks_on
 from airflow_resume_mixins import WatermarkMixin
@@ -232,5 +232,5 @@ def test_a_mark_that_a_trigger_cannot_use_is_named() -> None:
     with pytest.raises(UnreadableRecordError, match="neither a mark nor a value"):
         asyncio.run(run("soon", initial=0))
     record = {"v": 1, "key": KEY, "type": "int", "definition": {"type": "int"}, "at": "5", "epoch": "e"}
-    with pytest.raises(WatermarkChangedError, match="another name"):
+    with pytest.raises(WatermarkMismatchError, match="another name"):
         asyncio.run(run(record, initial="a", cursor=Cursor.text()))

@@ -7,8 +7,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from airflow_resume.watermarks.clocks import latest_reading, now_on_clock
-from airflow_resume.watermarks.zones import lowest_from
+from airflow_resume.watermarks.cursors.zones import latest_reading, lowest_from, now_on_clock
 
 UTC = timezone.utc
 ZONES = ["Europe/Berlin", "America/New_York", "Australia/Sydney", "Australia/Lord_Howe", "America/Havana", "Asia/Tokyo"]

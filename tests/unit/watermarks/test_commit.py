@@ -11,7 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_resume.watermarks.commit import MAX_ISLANDS, MAX_TIES, Loaded, Mark, Outcome, decide_commit
+from airflow_resume.watermarks.commit import (
+    MAX_ISLANDS,
+    MAX_TIES,
+    LoadedRange,
+    MarkState,
+    Outcome,
+    decide_commit,
+)
 
 START = datetime(2026, 1, 1, tzinfo=timezone.utc)
 
@@ -20,20 +27,20 @@ def at(hour: int) -> datetime:
     return START + timedelta(hours=hour)
 
 
-def mark(hour: int, *islands: tuple[int, int], epoch: str = "e") -> Mark:
-    return Mark(at=at(hour), epoch=epoch, islands=tuple((at(start), at(end)) for start, end in islands))
+def mark(hour: int, *islands: tuple[int, int], epoch: str = "e") -> MarkState:
+    return MarkState(at=at(hour), epoch=epoch, islands=tuple((at(start), at(end)) for start, end in islands))
 
 
-def loaded(start: int, end: int | None, **fields: Any) -> Loaded:
-    return Loaded(start=at(start), new=None if end is None else at(end), epoch="e", **fields)
+def loaded(start: int, end: int | None, **fields: Any) -> LoadedRange:
+    return LoadedRange(start=at(start), new=None if end is None else at(end), epoch="e", **fields)
 
 
-TABLE: dict[str, tuple[Mark | None, tuple[int, int], Outcome, Mark | None]] = {
+TABLE: dict[str, tuple[MarkState | None, tuple[int, int], Outcome, MarkState | None]] = {
     "follows on": (mark(5), (5, 8), Outcome.ADVANCED, mark(8)),
     "overlaps": (mark(5), (3, 8), Outcome.ADVANCED, mark(8)),
     "ends at the mark": (mark(8), (5, 8), Outcome.NOOP, None),
     "ends before the mark": (mark(9), (5, 8), Outcome.NOOP, None),
-    "begins behind the mark": (mark(5), (6, 8), Outcome.GAP, mark(5, (6, 8))),
+    "begins after the mark": (mark(5), (6, 8), Outcome.GAP, mark(5, (6, 8))),
     "closes a gap": (mark(5, (6, 8)), (5, 6), Outcome.ADVANCED, mark(8)),
     "closes a gap, not the next": (mark(5, (6, 8), (9, 10)), (5, 6), Outcome.ADVANCED, mark(8, (9, 10))),
     "closes two gaps": (mark(5, (6, 8), (8, 10)), (5, 7), Outcome.ADVANCED, mark(10)),
@@ -52,14 +59,14 @@ def test_commit(row: str) -> None:
 
 
 TIED = replace(mark(5), ties=("a", "b"))
-CHOICES: dict[str, tuple[Mark | None, Loaded, dict[str, Any], Outcome, Mark | None]] = {
+CHOICES: dict[str, tuple[MarkState | None, LoadedRange, dict[str, Any], Outcome, MarkState | None]] = {
     "nothing was seen": (mark(5), loaded(5, None), {}, Outcome.NOOP, None),
     "a gap, fail": (mark(5), loaded(6, 8), {"on_gap": "fail"}, Outcome.REFUSED, None),
     "a gap, jump": (mark(5), loaded(6, 8), {"on_gap": "jump"}, Outcome.JUMPED, mark(8)),
     "a gap, jump onto an island": (mark(5, (8, 9)), loaded(6, 8), {"on_gap": "jump"}, Outcome.JUMPED, mark(9)),
-    "nothing behind a gap, hold": (mark(5), loaded(8, 6), {}, Outcome.NOOP, None),
-    "nothing behind a gap, jump": (mark(5), loaded(8, 6), {"on_gap": "jump"}, Outcome.NOOP, None),
-    "nothing behind a gap, fail": (mark(5), loaded(8, 8), {"on_gap": "fail"}, Outcome.NOOP, None),
+    "nothing after a gap, hold": (mark(5), loaded(8, 6), {}, Outcome.NOOP, None),
+    "nothing after a gap, jump": (mark(5), loaded(8, 6), {"on_gap": "jump"}, Outcome.NOOP, None),
+    "nothing after a gap, fail": (mark(5), loaded(8, 8), {"on_gap": "fail"}, Outcome.NOOP, None),
     "no gap, fail": (mark(5), loaded(5, 8), {"on_gap": "fail"}, Outcome.ADVANCED, mark(8)),
     "more ties": (TIED, loaded(5, 5, ties=("c",)), {}, Outcome.NOOP, replace(mark(5), ties=("a", "b", "c"))),
     "the same ties": (TIED, loaded(5, 5, ties=("b",)), {}, Outcome.NOOP, None),

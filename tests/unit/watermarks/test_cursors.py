@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import enum
+import importlib
+import inspect
 import json
+import pkgutil
 import sqlite3
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta, timezone
 from decimal import Decimal
-from typing import Any
+from typing import Any, get_args, get_type_hints
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
@@ -22,7 +25,8 @@ from hypothesis import strategies as st
 
 from airflow_resume import values
 from airflow_resume.errors import CursorTypeError
-from airflow_resume.watermarks.cursor import Cursor, CursorType, infer_cursor
+from airflow_resume.watermarks import cursors
+from airflow_resume.watermarks.cursors.cursor import CURSOR_TYPES, Cursor, CursorType, infer_cursor, restored_cursor
 
 UTC = timezone.utc
 BERLIN = ZoneInfo("Europe/Berlin")
@@ -210,7 +214,7 @@ REFUSED: list[tuple[CursorType[Any], object, str, str]] = [
     (AWARE, "2026-01-01", "it is naive, and the values of this watermark are aware", "Cursor.datetime(tz=None)"),
     (AWARE, pd.Timestamp("2026-01-01"), "type Timestamp", 'Cursor.datetime("Europe/Berlin", naive=True)'),
     (AWARE, np.datetime64("2026-01-01T00:00"), "no time zone: it is naive", "Write 2026-01-01T00:00:00+00:00"),
-    (AWARE, np.datetime64("NaT"), "It stands for a value that is missing", "nulls="),
+    (AWARE, np.datetime64("NaT"), "It means a missing value", "nulls="),
     (AWARE, np.datetime64("2026-01"), "type datetime64", "Give a datetime"),
     (AWARE, pd.NaT, "NaT", "Give a datetime"),
     (NAIVE, pd.NaT, "NaT", "Give a datetime"),
@@ -223,7 +227,12 @@ REFUSED: list[tuple[CursorType[Any], object, str, str]] = [
     (AWARE, "", "not ISO 8601", "2026-01-01T00:00:00Z"),
     (AWARE, "2026-02-30T00:00:00Z", "day", "2026-01-01T00:00:00Z"),
     (AWARE, "\u0662026-01-01T00:00:00Z", "not ISO 8601", "2026-01-01T00:00:00Z"),
-    (AWARE, datetime.min.replace(tzinfo=timezone(timedelta(hours=1))), "outside the years", "Take a nearer one"),
+    (
+        AWARE,
+        datetime.min.replace(tzinfo=timezone(timedelta(hours=1))),
+        "outside the years",
+        "a time within these years",
+    ),
     (NAIVE, utc(2026, 1, 1), "has an offset", "value.replace(tzinfo=None)"),
     (NAIVE, "2026-01-01T00:00:00Z", "has an offset", "Write it without"),
     (LOCAL, utc(2026, 1, 1), "it is aware, and the values of this watermark are naive (naive=True)", "time zone"),
@@ -234,14 +243,14 @@ REFUSED: list[tuple[CursorType[Any], object, str, str]] = [
     (Cursor.date(), 20260101, "type int", "Give a date"),
     (Cursor.int(), True, "type bool", "Give an int"),
     (Cursor.int(), np.bool_(True), "type bool", "Give an int"),
-    (Cursor.int(), 2.0, "not exact (above 2**53", "CAST"),
+    (Cursor.int(), 2.0, "not exact, above 2**53", "CAST"),
     (Cursor.int(), np.float64(2), "not exact", "CAST"),
     (Cursor.int(), Decimal("5.5"), "It is not a whole number", "cursor=Cursor.decimal()"),
     (Cursor.int(), Decimal("NaN"), "type Decimal", "cursor=Cursor.decimal()"),
     (Cursor.int(), Decimal("1E+999999"), "more than 4000 digits", "a shorter key"),
     (Cursor.int(), float("nan"), "type float", "CAST"),
-    (Cursor.int(), pd.NA, "It stands for a value that is missing", "nulls="),
-    (Cursor.int(), np.ma.masked, "It stands for a value that is missing", "nulls="),
+    (Cursor.int(), pd.NA, "It means a missing value", "nulls="),
+    (Cursor.int(), np.ma.masked, "It means a missing value", "nulls="),
     (Cursor.int(), {0: 5}, "type dict", "Give an int"),
     (Cursor.int(), Level.HIGH, "type Level", "Take its .value. Give an int"),
     (Cursor.int(), "1.0", "type str", "text of its digits"),
@@ -272,7 +281,7 @@ REFUSED: list[tuple[CursorType[Any], object, str, str]] = [
     (Cursor.keyset(Cursor.uuid(), Cursor.int()), (UUID4, 1), "do not grow", "Cursor.keyset("),
     (Cursor.binary(), "0x1", "type str", "hexadecimal digits"),
     (Cursor.binary(), 5, "type int", "hexadecimal digits"),
-    (Cursor.binary(), None, "It stands for a value that is missing", "hexadecimal digits"),
+    (Cursor.binary(), None, "It means a missing value", "hexadecimal digits"),
     (Cursor.binary(), bytes(2_001), "more than 2000 bytes", "a shorter key"),
     (Cursor.text(), "a\x00", "NUL", "Remove it"),
     (Cursor.text(), "\ud800", "half a surrogate pair", "Decode it"),
@@ -281,7 +290,7 @@ REFUSED: list[tuple[CursorType[Any], object, str, str]] = [
     (KEYSET, (utc(2026, 1, 1), 1, "a", 2), "has 4 values", "Give 3: (datetime, int, text)"),
     (KEYSET, (), "has 0 values", "Give 3: (datetime, int, text)"),
     (KEYSET, (utc(2026, 1, 1), 1.5, ""), "initial[1]", "CAST"),
-    (Cursor.token(), None, "is None", 'Take "" or {}'),
+    (Cursor.token(), None, "is None", 'Use "" or {}'),
     (Cursor.token(), {"at": [utc(2026, 1, 1)]}, "initial.at[0] is a datetime", "Store text"),
     (Cursor.token(), {"n": float("nan")}, "initial.n is nan", "Store None or text"),
     (Cursor.token(), (1,), "is a tuple", "a list"),
@@ -316,12 +325,12 @@ def test_a_number_that_python_does_not_write_out_is_refused_all_the_same() -> No
         (lambda: Cursor.datetime(tz="Europe"), ValueError, 'such as tz="Europe/Berlin"'),
         (lambda: Cursor.datetime(tz=""), ValueError, 'such as tz="Europe/Berlin"'),
         (lambda: Cursor.datetime(tz=BERLIN), TypeError, 'such as tz="Europe/Berlin"'),  # type: ignore[call-overload]
-        (lambda: Cursor.datetime(granularity=timedelta(0)), ValueError, "more than nothing"),
+        (lambda: Cursor.datetime(granularity=timedelta(0)), ValueError, "must be above 0"),
         (lambda: Cursor.datetime(granularity=timedelta(-1)), ValueError, "negative"),
         (lambda: Cursor.datetime(granularity=60), TypeError, "must be a timedelta"),  # type: ignore[call-overload]
         (lambda: Cursor.datetime(tz=None, naive=True), ValueError, 'Cursor.datetime("Europe/Berlin", naive=True)'),  # type: ignore[call-overload]
         (lambda: Cursor.datetime("Mars", naive=True), ValueError, 'such as tz="Europe/Berlin"'),
-        (lambda: Cursor.datetime(granularity=timedelta(0), naive=True), ValueError, "more than nothing"),
+        (lambda: Cursor.datetime(granularity=timedelta(0), naive=True), ValueError, "must be above 0"),
         (lambda: Cursor.date("Mars/Olympus"), ValueError, 'such as tz="Europe/Berlin"'),
         (lambda: Cursor.date(timedelta(1)), TypeError, "is not text"),  # type: ignore[arg-type]
         (lambda: Cursor.int(granularity=0), ValueError, "above 0"),
@@ -379,6 +388,7 @@ LAWS = {
     "datetime by odd lengths": Law(Cursor.datetime(granularity=timedelta(days=7, microseconds=3)), instants, lengths),
     "naive datetime": Law(NAIVE, st.datetimes(), lengths),
     "naive datetime by the hour": Law(Cursor.datetime(None, timedelta(hours=1)), st.datetimes(), lengths),
+    "local datetime": Law(LOCAL, st.datetimes(), lengths, counts_exactly=False),
     "date": Law(Cursor.date(), st.dates(), st.integers(0, 3_000).map(lambda days: timedelta(days=days))),
     "int": Law(Cursor.int(), st.integers(), st.integers(0)),
     "int by seven": Law(Cursor.int(granularity=7), st.integers(), st.integers(0)),
@@ -759,3 +769,56 @@ def test_the_cursor_is_not_guessed(initial: object, remedies: list[str]) -> None
     with pytest.raises(CursorTypeError, match=r"^initial") as caught:
         infer_cursor(initial)
     assert all(remedy in str(caught.value) for remedy in remedies)
+
+
+# --- nothing is forgotten of a type -------------------------------------------------------------------------------
+
+STAY_JSON = {"keyset", "token"}
+"""Types whose values an asset event does not restore."""
+
+
+def defined() -> list[type[CursorType[Any]]]:
+    modules = [
+        importlib.import_module(f"{cursors.__name__}.{one.name}") for one in pkgutil.iter_modules(cursors.__path__)
+    ]
+    found = {
+        kind
+        for module in modules
+        for kind in vars(module).values()
+        if isinstance(kind, type) and issubclass(kind, CursorType) and kind.__module__ == module.__name__
+    }
+    return sorted((kind for kind in found if not inspect.isabstract(kind)), key=lambda kind: kind.__name__)
+
+
+def made_by_functions() -> set[type]:
+    """What the functions of `Cursor` return."""
+    functions = [getattr(Cursor, name) for name in vars(Cursor) if not name.startswith("_")]
+    hints = [get_type_hints(one, vars(inspect.getmodule(Cursor)))["return"] for one in functions]
+    return {kind for hint in hints for kind in (get_args(hint) or (hint,))}
+
+
+@pytest.mark.parametrize("kind", defined())
+def test_every_type_is_registered_and_can_be_asked_for_and_its_laws_are_tested(kind: type[CursorType[Any]]) -> None:
+    assert kind in CURSOR_TYPES
+    assert kind in made_by_functions()
+    assert kind in {type(law.cursor) for law in LAWS.values()}
+
+
+@pytest.mark.parametrize("kind", defined())
+@pytest.mark.parametrize("name", ["type", "sql_values", "restored"])
+def test_every_type_answers_itself_what_has_an_answer_that_would_be_wrong_in_silence(
+    kind: type[CursorType[Any]], name: str
+) -> None:
+    asked = [base for base in kind.__mro__ if base is not CursorType and name in vars(base)]
+    assert asked, f"{kind.__name__} does not say its {name}"
+
+
+@every_law
+def test_an_event_restores_a_cursor_that_reads_the_same_values(law: Law) -> None:
+    found = restored_cursor(law.cursor.definition())
+    assert (found is None) == (law.cursor.type in STAY_JSON)
+    assert found is None or found.definition() == law.cursor.definition()
+
+
+def test_values_of_a_type_that_is_not_known_stay_json() -> None:
+    assert restored_cursor({"type": "of a later version"}) is None

@@ -11,10 +11,9 @@ import pytest
 from airflow.sdk import Asset, BaseOperator, get_current_context
 from airflow.sdk.exceptions import AirflowFailException, TaskDeferralError, TaskDeferralTimeout, TaskDeferred
 from airflow.triggers.base import StartTriggerArgs
-from job_hooks import LookUpHooks, equipped
 
 from airflow_resume import PollPolicy, ResumePolicy, watermark
-from airflow_resume.errors import NothingReadError, WindowDeferredError
+from airflow_resume.errors import WindowNotReadError
 from airflow_resume.testing import (
     CrashWorld,
     FakeJobs,
@@ -25,6 +24,8 @@ from airflow_resume.testing import (
 )
 from airflow_resume.watermarks import Cursor
 from airflow_resume_mixins import ResumableJobMixin, WatermarkMixin
+from tests.support.jobs.hooks import LookUpHooks, equipped
+from tests.support.kit.raised import having
 
 ORDERS = Asset("orders")
 START = datetime(2026, 1, 1, tzinfo=timezone.utc)
@@ -231,14 +232,17 @@ def test_one_that_starts_from_its_trigger_without_a_window_is_refused_when_it_is
         start_trigger_args = FromTrigger.start_trigger_args
 
     made = operator(Blind, mark_over(clock))
-    with pytest.raises(TypeError, match=r"nobody calls execute_window.*\nGive loaded\(\) a parameter `window`"):
+    with pytest.raises(TypeError, match=r"execute_window is not called.*\nGive loaded\(\) a parameter `window`"):
         made(task_id="load")
 
 
 def test_one_that_says_so_later_is_refused_before_anything_is_begun(clock: Clock) -> None:
     made = operator(Deferring, mark_over(clock))
     attempt = attempt_of(made)
-    with attempt, pytest.raises(WindowDeferredError, match="nobody calls execute_window"):
+    with (
+        attempt,
+        pytest.raises(WindowNotReadError, match="execute_window is not called", check=having(problem="deferred")),
+    ):
         attempt.ti.task.start_from_trigger = True
         attempt.ti.task.resume_execution("loaded", {"job": 1}, attempt.context)
     assert attempt.task_store.values == {}
@@ -276,7 +280,9 @@ def test_a_method_that_never_looks_is_told_how(mark: Any) -> None:
     made = operator(Deferring, mark)
     attempt = attempt_of(made)
     defer(attempt)
-    with pytest.raises(NothingReadError, match="\nGive loaded\\(\\) a parameter `window`"):
+    with pytest.raises(
+        WindowNotReadError, match="\nGive loaded\\(\\) a parameter `window`", check=having(problem="unread")
+    ):
         go_on(made, attempt)
     assert stands_at(attempt) in {"0", "first"}
 
@@ -285,7 +291,7 @@ def test_one_that_has_the_window_and_never_looks_is_told_the_usual() -> None:
     made = operator(WithWindow, ids())
     attempt = attempt_of(made)
     defer(attempt)
-    with pytest.raises(NothingReadError, match="neither iterated") as raised:
+    with pytest.raises(WindowNotReadError, match="neither iterated", check=having(problem="unread")) as raised:
         go_on(made, attempt)
     assert "parameter `window`" not in str(raised.value)
 
@@ -306,7 +312,7 @@ ROWS = [{"id": 4, "at": START}]
 def test_what_would_be_lost_with_the_process_is_refused(clock: Clock, before: Any, words: str) -> None:
     made = operator(Deferring, mark_over(clock), before=before)
     attempt = attempt_of(made)
-    with attempt, pytest.raises(WindowDeferredError, match=words) as raised:
+    with attempt, pytest.raises(WindowNotReadError, match=words, check=having(problem="deferred")) as raised:
         attempt.ti.task.execute(attempt.context)
     assert isinstance(raised.value, AirflowFailException)  # another try would end alike
     assert stands_at(attempt) == START.isoformat()
@@ -318,7 +324,14 @@ def test_what_would_be_lost_with_the_process_is_refused(clock: Clock, before: An
 def test_what_an_observed_mark_has_seen_would_be_lost_as_well(before: Any) -> None:
     made = operator(WithWindow, ids(), before=before)
     attempt = attempt_of(made)
-    with attempt, pytest.raises(WindowDeferredError, match=r"has seen rows.*\nSay it in the method that goes on"):
+    with (
+        attempt,
+        pytest.raises(
+            WindowNotReadError,
+            match=r"has seen rows.*\nCall it in the method that continues",
+            check=having(problem="deferred"),
+        ),
+    ):
         attempt.ti.task.execute(attempt.context)
 
 
@@ -345,7 +358,7 @@ def test_a_trigger_that_ends_the_task_itself_is_refused(clock: Clock) -> None:
             self.defer(trigger="ends the task", method_name=None)  # type: ignore[arg-type]
 
     attempt = attempt_of(operator(Ends, mark_over(clock)))
-    with attempt, pytest.raises(WindowDeferredError, match="would never be committed"):
+    with attempt, pytest.raises(WindowNotReadError, match="would never be committed", check=having(problem="deferred")):
         attempt.ti.task.execute(attempt.context)
 
 
@@ -383,7 +396,7 @@ def test_a_window_that_is_left_by_a_deferral_unawares_is_warned_of(
 ) -> None:
     attempt = task_context(plain(mark_over(clock), deferrable=False))
     defer(attempt)
-    assert "Let loaded() go on with reopen(context)" in caplog.text
+    assert "Continue in loaded() with reopen(context)" in caplog.text
 
 
 def test_a_function_that_defers_is_refused(clock: Clock) -> None:
@@ -394,7 +407,9 @@ def test_a_function_that_defers_is_refused(clock: Clock) -> None:
 
     with (
         task_context(assets=[ORDERS]) as attempt,
-        pytest.raises(WindowDeferredError, match="\nWrite an operator with WatermarkMixin"),
+        pytest.raises(
+            WindowNotReadError, match="\nWrite an operator with WatermarkMixin", check=having(problem="deferred")
+        ),
     ):
         mark(load)()
     assert stands_at(attempt) == START.isoformat()
@@ -485,12 +500,12 @@ def test_a_crash_at_any_point_of_both_halves_loads_every_row_before_the_mark_pas
                 method = deferred.method_name
         go_on(None, attempt, method, {})
 
-    def mark_is_behind_the_rows(outcome: Any) -> None:
+    def mark_is_not_beyond_the_rows(outcome: Any) -> None:
         assert outcome.world.airflow.assets["orders"].rows.values_by_key()[KEY]["at"] == "3"
         assert outcome.world.sink == set(rows)
 
     report = explore_crashes(
-        task, world=lambda: CrashWorld(airflow=World(), sink=set()), oracle=mark_is_behind_the_rows, max_pairs=200
+        task, world=lambda: CrashWorld(airflow=World(), sink=set()), oracle=mark_is_not_beyond_the_rows, max_pairs=200
     )
     assert report.ways > 200
 

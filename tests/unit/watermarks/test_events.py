@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 from airflow.sdk import Asset
-from numbered import NUMBERS, Counter, a_try, bounds, break_down, load, numbers, track
 
 from airflow_resume import watermark
 from airflow_resume.errors import CursorTypeError, WatermarkError
 from airflow_resume.testing import TaskAttempt, World, task_context
 from airflow_resume.watermarks import Cursor, LoadedWindow, Outcome, windows_from_events
+from tests.support.watermarks.whole_numbers import NUMBERS, Counter, a_try, bounds, break_down, load, numbers, track
 
 
 def consumed(attempt: TaskAttempt, **options: Any) -> list[LoadedWindow]:

@@ -19,23 +19,22 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numbered import NUMBERS, Counter, a_try, load, numbers, stands
 from sqlalchemy import create_engine, text
 
 from airflow_resume import watermark
 from airflow_resume.errors import (
-    CursorColumnError,
+    ColumnError,
     CursorTypeError,
-    FutureRowError,
-    NothingReadError,
-    NullCursorError,
-    UnsortedRowsError,
+    RowOrderError,
     WatermarkError,
+    WindowNotReadError,
 )
 from airflow_resume.watermarks import Cursor, SqlColumn, Window
 from airflow_resume.watermarks.commit import MAX_TIES
-from airflow_resume.watermarks.frames import frame_of
-from airflow_resume.watermarks.track import Tally, Tracker
+from airflow_resume.watermarks.rows.frames import frame_of
+from airflow_resume.watermarks.rows.track import Tally, Tracker
+from tests.support.kit.raised import having
+from tests.support.watermarks.whole_numbers import NUMBERS, Counter, a_try, load, numbers, stands
 
 UTC = timezone.utc
 FIRST = datetime(2026, 1, 1, tzinfo=UTC)
@@ -218,7 +217,7 @@ def test_a_frame_goes_in_and_a_frame_comes_out(make: Any) -> None:
     passed = window.track(given_frame, "u")
     assert type(passed) is type(given_frame)
     assert list(passed["v"].to_pylist() if hasattr(passed["v"], "to_pylist") else passed["v"]) == [1, 3]
-    window.check_read()  # it is read at once
+    window.progress.check_read()  # it is read at once
     assert window.summary() == {
         "from": FIRST.isoformat(),
         "to": second(10).isoformat(),
@@ -270,16 +269,16 @@ def test_frames_in_parts_are_watched_part_by_part(parts: Any, options: Any) -> N
     window = times()
     passed = window.track(parts(frame), "u", **options)
     with pytest.raises(WatermarkError):
-        window.check_read()
+        window.progress.check_read()
     assert sum(len(part) for part in passed) == 3
-    window.check_read()
+    window.progress.check_read()
     assert (window.tally.rows, window.tally.future, window.tally.top) == (3, 1, second(9))
 
 
 @pytest.mark.parametrize("parts", PARTS)
 def test_parts_that_are_not_in_order_one_after_the_other_are_refused(parts: Any) -> None:
     frame = pd.DataFrame({"u": [second(3), second(5), second(4), second(6)]})
-    with pytest.raises(UnsortedRowsError):
+    with pytest.raises(RowOrderError, match=r"in the order of|comes after one"):
         list(times().track(parts(frame), "u", ordered=True))
 
 
@@ -407,16 +406,16 @@ def test_other_floats_are_refused_with_how_to_read_whole_numbers(column: Any) ->
 @pytest.mark.parametrize("given", [{"key": "x"}, {"key": "n", "unique": "x"}, {"key": 7}, {"key": ["n", "x"]}])
 def test_a_column_that_a_frame_has_not_is_named_with_those_it_has(make: Any, given: Any) -> None:
     window = numbers().begin(a_try().context)
-    with pytest.raises(CursorColumnError, match=r"has no column ('x'|7); it has n, m\.\nSelect"):
+    with pytest.raises(ColumnError, match=r"has no column ('x'|7); it has n, m\.\nSelect"):
         window.track(make({"n": [1], "m": [2]}), **given)
     with pytest.raises(WatermarkError):
-        window.check_read()
+        window.progress.check_read()
 
 
 def test_two_columns_of_one_name_are_refused() -> None:
     twice = pd.DataFrame([[1, 2]], columns=["n", "n"])
     for frame in (twice, pa.Table.from_arrays([pa.array([1])] * 2, names=["n", "n"])):
-        with pytest.raises(CursorColumnError, match="has several columns 'n'"):
+        with pytest.raises(ColumnError, match="has several columns 'n'"):
             numbers().begin(a_try().context).track(cast("Any", frame), "n")
 
 
@@ -438,11 +437,11 @@ def test_a_function_of_a_row_wants_rows(make: Any, rows: str, name: str) -> None
 @pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame, pa.table])
 def test_each_rule_has_its_error(make: Any) -> None:
     columns = {"u": [second(3), None, second(12), second(11)]}
-    with pytest.raises(NullCursorError, match="A row has no cursor value: 'u' is missing"):
+    with pytest.raises(ColumnError, match="A row has no cursor value: 'u' is missing"):
         times().track(make(columns), "u")
-    with pytest.raises(FutureRowError, match=r"The last of 2 rows has .*0, 12"):
+    with pytest.raises(RowOrderError, match=r"The last of 2 rows has .*0, 12"):
         times(nulls="skip", future="fail").track(make(columns), "u")
-    with pytest.raises(UnsortedRowsError, match="not in the order of 'u'"):
+    with pytest.raises(RowOrderError, match="not in the order of 'u'"):
         times(nulls="skip").track(make(columns), "u", ordered=True)
     with pytest.raises(CursorTypeError, match="no offset"):
         times().track(make({"u": [datetime(2026, 1, 2)]}), "u")  # noqa: DTZ001
@@ -451,11 +450,11 @@ def test_each_rule_has_its_error(make: Any) -> None:
 @pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame, pa.table])
 def test_a_body_that_swallows_the_refusal_of_a_frame_commits_nothing(make: Any) -> None:
     def body(window: Window[Any]) -> None:
-        with contextlib.suppress(NullCursorError):
+        with contextlib.suppress(ColumnError):
             window.track(make({"n": [3, None]}), "n")
 
     attempt = a_try()
-    with pytest.raises(NothingReadError):
+    with pytest.raises(WindowNotReadError, check=having(problem="unread")):
         load(attempt, numbers(Counter(10)), body)
     assert stands(attempt) == "0"
 
@@ -535,7 +534,7 @@ def test_rows_and_frames_are_known_by_the_same_ids() -> None:
 
 def test_no_library_of_frames_is_imported() -> None:
     script = (
-        "import sys; import airflow_resume.watermarks; from airflow_resume.watermarks.frames import frame_of;"
+        "import sys; import airflow_resume.watermarks; from airflow_resume.watermarks.rows.frames import frame_of;"
         "assert frame_of([{}]) is None;"
         "print(sorted({'pandas', 'polars', 'pyarrow', 'numpy'} & set(sys.modules)))"
     )

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from numbered import MARK, NUMBERS, Counter, a_try, load, marks, numbers, stands
 
 from airflow_resume.watermarks import Watermark
+from tests.support.watermarks.whole_numbers import MARK, NUMBERS, Counter, a_try, load, marks, numbers, stands
 
 
 class Asked:

@@ -8,8 +8,9 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from two_at_once import Duet
-from written_while_read import LAWS, STEPS, Loader, play
+
+from tests.support.watermarks.concurrent_runs import Duet
+from tests.support.watermarks.live_source import LAWS, STEPS, Loader, play
 
 
 @pytest.mark.parametrize("law", LAWS)

@@ -14,12 +14,14 @@ import pandas as pd
 import polars as pl
 import pytest
 from airflow.sdk import BaseOperator
-from numbered import Counter, a_try, numbers, rows, stands
+from airflow.sdk.exceptions import AirflowFailException
 from sqlalchemy import create_engine, text
 
+from airflow_resume.errors import UsageError
 from airflow_resume.testing import TaskAttempt
 from airflow_resume.watermarks import Window
 from airflow_resume_mixins import WatermarkMixin
+from tests.support.watermarks.whole_numbers import Counter, a_try, numbers, rows, stands
 
 Body = Callable[[Window[Any]], Any]
 
@@ -103,10 +105,14 @@ def in_an_operator(body: Body, attempt: TaskAttempt) -> Any:
 @pytest.mark.parametrize("where", [in_a_function, in_an_operator])
 @pytest.mark.parametrize("name", list(LAZY))
 def test_work_that_is_not_done_commits_nothing(where: Any, name: str) -> None:
-    undone = pytest.raises(TypeError, match=r"its work is not done.*\nReturn what it gives: a list")
+    undone = pytest.raises(TypeError, match=r"its work is not done.*\nReturn a list of what it gives")
+    name_of_body = "load" if where is in_a_function else "execute_window of Load"
     with OPEN, a_try() as attempt, undone as raised:
         where(LAZY[name], attempt)
     assert str(raised.value).startswith("load returned a" if where is in_a_function else "execute_window of Load")
+    assert isinstance(raised.value, AirflowFailException)  # the next try would return it too
+    assert isinstance(raised.value, UsageError)
+    assert raised.value.name == name_of_body
     assert stands(attempt) == "0"
 
 

@@ -17,16 +17,17 @@ import pendulum
 import pytest
 from airflow.sdk import DAG, Asset, BaseOperator, CronDataIntervalTimetable, CronPartitionTimetable
 from airflow.timetables.trigger import CronPartitionTimetable as CoreCronPartitionTimetable
-from numbered import NUMBERS, a_try, load
-from numbered import bounds as bounds_of
 
 from airflow_resume import watermark
-from airflow_resume.errors import BackfillError, CursorTypeError, OverrideError, WatermarkError, WatermarkWarning
+from airflow_resume.errors import CursorTypeError, WatermarkError, WatermarkInputError, WatermarkWarning
 from airflow_resume.testing import TaskAttempt
 from airflow_resume.watermarks import Cursor
 from airflow_resume.watermarks.checks import remarks_on_zone
-from airflow_resume.watermarks.forms import formatted
+from airflow_resume.watermarks.cursors.forms import formatted
 from airflow_resume.watermarks.schedule import end_of_partition, written, zone_of_schedule
+from tests.support.kit.raised import having
+from tests.support.watermarks.whole_numbers import NUMBERS, a_try, load
+from tests.support.watermarks.whole_numbers import bounds as bounds_of
 
 UTC = timezone.utc
 WEST, EAST = "America/Los_Angeles", "Asia/Tokyo"
@@ -38,7 +39,7 @@ def bounds(window: Any) -> tuple[Any, Any]:
     """Plain ones, whatever Airflow gave."""
     start, end = bounds_of(window)
     assert {type(start), type(end)} in ({date}, {datetime})
-    assert type(window._cursor.dump(start)) is str
+    assert type(window.plan.cursor.dump(start)) is str
     return start, end
 
 
@@ -105,7 +106,9 @@ def test_of_runs_that_follow_each_other_every_day_is_loaded_by_one(name: str, sc
 def test_an_interval_in_which_no_day_ends_is_refused_with_that_reason() -> None:
     attempt = backfilling(local(WEST, 2026, 1, 2, 5), local(WEST, 2026, 1, 2, 6))
     with pytest.raises(
-        BackfillError, match=r"no day ends, it is 2026-01-02 all the time.\nUse a schedule of whole days"
+        WatermarkInputError,
+        match=r"no day ends, it is 2026-01-02 all the time.\nUse a schedule of whole days",
+        check=having(given="window"),
     ):
         load(attempt, of_days(WEST))
     attempt = backfilling(local(WEST, 2026, 1, 2, 23), local(WEST, 2026, 1, 3))
@@ -121,7 +124,9 @@ def test_an_interval_in_which_no_day_ends_is_refused_with_that_reason() -> None:
 )
 def test_whose_days_they_are_is_not_guessed(mark: Any, remedy: str) -> None:
     attempt = backfilling(local(EAST, 2026, 1, 2), local(EAST, 2026, 1, 3), schedule=daily(EAST))
-    with pytest.raises(BackfillError, match="does not say which of the two") as caught:
+    with pytest.raises(
+        WatermarkInputError, match="does not say which of the two", check=having(given="window")
+    ) as caught:
         load(attempt, mark)
     assert remedy in str(caught.value.remedy)
 
@@ -181,11 +186,15 @@ def test_a_partition_of_an_expression_that_cannot_be_read_says_so(monkeypatch: p
     for expression in ("every day", 5, None):
         timetable = CronPartitionTimetable("@daily", timezone=EAST)
         object.__setattr__(timetable, "expression", expression)
-        with pytest.raises(BackfillError, match=r"ends cannot be found .*\nCorrect the expression") as caught:
+        with pytest.raises(
+            WatermarkInputError, match=r"ends cannot be found .*\nCorrect the expression", check=having(given="window")
+        ) as caught:
             end_of_partition(SimpleNamespace(timetable=timetable), when)
         assert caught.value.__cause__ is not None
     monkeypatch.setitem(sys.modules, "croniter", None)
-    with pytest.raises(BackfillError, match=r"croniter.*\n.*install the package croniter"):
+    with pytest.raises(
+        WatermarkInputError, match=r"croniter.*\n.*install the package croniter", check=having(given="window")
+    ):
         end_of_partition(SimpleNamespace(timetable=CronPartitionTimetable("@daily", timezone=EAST)), when)
 
 
@@ -209,7 +218,9 @@ class OwnTimetable(CronPartitionTimetable):
 def test_a_partition_of_which_it_is_not_known_how_long_it_is_is_refused_with_the_true_reason(
     when: Any, schedule: Any, reason: str
 ) -> None:
-    with pytest.raises(BackfillError, match="it is for the partition 'eu'") as caught:
+    with pytest.raises(
+        WatermarkInputError, match="it is for the partition 'eu'", check=having(given="window")
+    ) as caught:
         load(of_partition("UTC", when, schedule, key="eu"), of_days("UTC"))
     assert reason in caught.value.message
     assert 'a run with the conf {"watermark"' in str(caught.value.remedy)
@@ -273,7 +284,7 @@ def test_a_conf_is_turned_into_the_zone_and_never_cut_short(cursor: Any, start: 
 )
 def test_a_conf_whose_zone_is_not_known_is_refused(cursor: Any, start: str, remedy: str) -> None:
     mark = of_days(cursor.tz) if cursor.type == "date" else of_times(cursor)
-    with pytest.raises(OverrideError) as caught:
+    with pytest.raises(WatermarkInputError, check=having(given="window")) as caught:
         load(wishing(start, None), mark)
     assert remedy in str(caught.value.remedy)
 
@@ -323,7 +334,7 @@ def test_naive_times_without_a_zone_are_warned_of_in_the_same_way(in_zone: Any) 
     in_zone("Europe/London")
     (warning,) = warned(**UNKNOWN)
     message, remedy = str(warning.message).split("\n")
-    assert "'watermark' on 'reports' is of naive times without a time zone: where clocks are set back" in message
+    assert "'watermark' on 'reports' is of naive times without a time zone: when clocks are set back" in message
     assert "naive=True" in remedy
     assert not warned(**UNKNOWN, lookback=timedelta(hours=2))
     assert not warned(**{**UNKNOWN, "cursor": Cursor.datetime(naive=True)})

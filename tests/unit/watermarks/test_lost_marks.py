@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 from airflow.sdk import Asset
-from hourly_orders import ORDERS, START, Clock, at, orders
 
-from airflow_resume.errors import BackfillError
+from airflow_resume.errors import WatermarkInputError
 from airflow_resume.testing import FakeTaskStore, task_context
-from airflow_resume.watermarks.journal import Journal, Line
 from airflow_resume.watermarks.keys import Keys
+from airflow_resume.watermarks.marks.journal import Journal, JournalLine
+from tests.support.kit.raised import having
+from tests.support.watermarks.hourly_orders import ORDERS, START, Clock, at, orders
 
 KEYS = Keys.of(asset="orders", name="watermark")
 OLD = "resume.watermark.watermark"
@@ -49,13 +50,13 @@ def test_the_note_that_was_written_last_counts() -> None:
     ti = Earlier({})
     for value, when in (("a", 1), ("b", 3), ("c", 2)):
         journal(ti).note(value, minute(when))
-    assert journal(ti).last() == Line(at="b")
+    assert journal(ti).last() == JournalLine(at="b")
 
 
 def test_a_window_may_have_been_committed_by_another_task_of_the_dag_with_the_asset_among_its_outlets() -> None:
     notes = {"commit": [{"at": "a", "when": "1"}], "other": [{"at": "b", "when": "2"}]}
     told = journal(Earlier(notes), ("load", [ORDERS]), ("commit", [ORDERS]), ("other", [])).last()
-    assert told == Line(at="a")
+    assert told == JournalLine(at="a")
 
 
 @pytest.mark.parametrize("notes", [{}, {"load": ["something else"]}])
@@ -65,7 +66,7 @@ def test_where_nothing_was_noted_there_is_none(notes: dict[str, list[Any]]) -> N
 
 def test_a_note_of_0_1_counts_where_it_can_only_be_of_this_asset() -> None:
     notes = {"load": [{"at": "a", "when": "1"}]}
-    assert journal(Earlier(notes, key=OLD), ("load", [ORDERS])).last() == Line(at="a")
+    assert journal(Earlier(notes, key=OLD), ("load", [ORDERS])).last() == JournalLine(at="a")
     assert journal(Earlier(notes, key=OLD), ("load", [ORDERS, Asset("customers")])).last() is None
 
 
@@ -93,5 +94,5 @@ def test_a_backfill_whose_data_interval_is_empty_says_which_schedule_has_one(len
     attempt = task_context(assets=[ORDERS])
     run = SimpleNamespace(conf={}, run_type="backfill")
     interval = {"data_interval_start": START, "data_interval_end": START + length}
-    with pytest.raises(BackfillError, match="CronDataIntervalTimetable"):
+    with pytest.raises(WatermarkInputError, match="CronDataIntervalTimetable", check=having(given="window")):
         orders(Clock(1)).begin({**attempt.context, "dag_run": run, **interval})

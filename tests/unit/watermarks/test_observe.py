@@ -11,11 +11,12 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from numbered import NUMBERS, a_try, load, numbers, stands
 
 from airflow_resume import watermark
-from airflow_resume.errors import CursorTypeError, NothingReadError
+from airflow_resume.errors import CursorTypeError, WindowNotReadError
 from airflow_resume.watermarks import Cursor, Window
+from tests.support.kit.raised import having
+from tests.support.watermarks.whole_numbers import NUMBERS, a_try, load, numbers, stands
 
 NO_VALUES = [
     None,
@@ -68,7 +69,11 @@ def test_a_value_of_a_library_is_observed_and_advanced_to_as_what_it_means(value
 )
 def test_a_body_that_has_not_looked_is_told_how_to_say_that_it_found_nothing(advance: Any, remedy: str) -> None:
     first = a_try()
-    with pytest.raises(NothingReadError, match=rf"\nWhere it has looked and found nothing, say {remedy}"):
+    with pytest.raises(
+        WindowNotReadError,
+        match=rf"\nIf it has found nothing, call {remedy}",
+        check=having(problem="unread"),
+    ):
         load(first, numbers(advance=advance))
 
 
@@ -83,7 +88,7 @@ def test_a_body_that_found_nothing_may_say_so_in_explicit_mode() -> None:
 @pytest.mark.parametrize("nothing", NO_VALUES, ids=repr)
 def test_there_is_no_advancing_to_no_value(nothing: Any) -> None:
     with pytest.raises(
-        CursorTypeError, match=r"(?s)advance\(\) is .*\n.*Where nothing was found, say window\.advance\(window\.start"
+        CursorTypeError, match=r"(?s)advance\(\) is .*\n.*If nothing was found, call window\.advance\(window\.start"
     ):
         numbers(advance="explicit").begin(a_try().context).advance(nothing)
 

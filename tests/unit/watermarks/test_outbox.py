@@ -10,10 +10,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from numbered import MARK, NUMBERS, Counter, a_try, load, marks, numbers, stands, track
 
 from airflow_resume.testing import TaskAttempt, task_context
 from airflow_resume.watermarks import AsyncWatermark, Watermark, windows_from_events
+from tests.support.watermarks.whole_numbers import MARK, NUMBERS, Counter, a_try, load, marks, numbers, stands, track
 
 
 def outcomes(attempt: TaskAttempt) -> list[tuple[Any, Any, str]]:
@@ -207,7 +207,7 @@ def test_a_reset_that_another_run_writes_over_is_done_again() -> None:
 # --- where events cannot be read, or are too many ------------------------------------------------------------------
 
 
-def test_behind_a_hundred_other_events_it_counts_whether_the_task_has_succeeded() -> None:
+def test_of_a_window_older_than_a_hundred_events_it_counts_whether_the_task_has_succeeded() -> None:
     clock, first = Counter(10), a_try()
     mark = numbers(clock)
     load(first, mark)

@@ -8,12 +8,24 @@ from typing import Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
-from numbered import NUMBERS, WINDOW, Counter, a_try, bounds, break_down, load, numbers, stands, track
 
 from airflow_resume import watermark
-from airflow_resume.errors import BackfillError, NothingReadError, OverrideError
+from airflow_resume.errors import WatermarkInputError, WindowNotReadError
 from airflow_resume.testing import TaskAttempt
 from airflow_resume.watermarks import Cursor, Outcome
+from tests.support.kit.raised import having
+from tests.support.watermarks.whole_numbers import (
+    NUMBERS,
+    WINDOW,
+    Counter,
+    a_try,
+    bounds,
+    break_down,
+    load,
+    numbers,
+    stands,
+    track,
+)
 
 UTC = timezone.utc
 NO_DELAY = timedelta(0)
@@ -106,7 +118,7 @@ def test_other_conf_and_the_conf_of_another_watermark_change_nothing() -> None:
 )
 def test_a_conf_that_names_no_window_stops_without_a_retry(conf: Any, message: str) -> None:
     attempt = wishing(loaded_to(10), conf)
-    with pytest.raises(OverrideError, match=message) as raised:
+    with pytest.raises(WatermarkInputError, match=message, check=having(given="window")) as raised:
         load(attempt, numbers(Counter(20)))
     assert isinstance(raised.value, AirflowFailException)
     assert stands(attempt) == "10"
@@ -114,7 +126,7 @@ def test_a_conf_that_names_no_window_stops_without_a_retry(conf: Any, message: s
 
 @pytest.mark.parametrize("conf", ["2026-01-01", ["x"], 5])
 def test_a_conf_that_is_none_for_any_watermark_is_refused_too(conf: Any) -> None:
-    with pytest.raises(OverrideError, match="by the names of watermarks"):
+    with pytest.raises(WatermarkInputError, match="by the names of watermarks", check=having(given="window")):
         load(with_conf(loaded_to(10), {"watermark": conf}), numbers(Counter(20)))
 
 
@@ -123,7 +135,7 @@ def test_a_token_is_taken_from_the_conf_and_has_no_end() -> None:
     attempt = wishing(a_try(), {"from": {"t": 5}, "commit": True})
     assert load(attempt, mark, lambda window: window.advance({"t": 6})).start == {"t": 5}
     assert stands(attempt) == {"t": 6}
-    with pytest.raises(OverrideError, match="no order"):
+    with pytest.raises(WatermarkInputError, match="no order", check=having(given="window")):
         load(wishing(a_try(), {"from": {"t": 5}, "to": {"t": 7}}), mark)
 
 
@@ -184,13 +196,15 @@ def test_an_isolated_backfill_in_slices_leaves_the_mark() -> None:
 
 
 def test_a_backfill_has_to_be_read_too() -> None:
-    with pytest.raises(NothingReadError):
+    with pytest.raises(WindowNotReadError, check=having(problem="unread")):
         load(backfilling(a_try(), day(2), day(3)), days(9, advance="observed"))
 
 
 def test_a_backfill_may_be_forbidden() -> None:
     with pytest.raises(
-        BackfillError, match=r"'watermark' on 'numbers' cannot .*backfill='forbid'.*\nSet .*'isolated'"
+        WatermarkInputError,
+        match=r"'watermark' on 'numbers' cannot .*backfill='forbid'.*\nSet .*'isolated'",
+        check=having(given="window"),
     ) as raised:
         load(backfilling(a_try(), day(2), day(3)), days(9, backfill="forbid"))
     assert isinstance(raised.value, AirflowFailException)
@@ -202,11 +216,11 @@ def test_a_backfill_may_be_forbidden() -> None:
     [
         (None, None, days(9), "it has no data interval.*\n.*conf"),
         (day(2), None, days(9), "it has no data interval"),
-        (day(2), day(3), numbers(Counter(9)), "which values of this cursor"),
+        (day(2), day(3), numbers(Counter(9)), "which values of this int cursor"),
     ],
 )
 def test_a_backfill_without_a_window_says_what_to_do(start: Any, end: Any, mark: Any, message: str) -> None:
-    with pytest.raises(BackfillError, match=message):
+    with pytest.raises(WatermarkInputError, match=message, check=having(given="window")):
         load(backfilling(a_try(), start, end), mark)
 
 
@@ -239,7 +253,7 @@ def test_a_backfill_of_days_and_of_times_without_a_zone() -> None:
 def test_a_window_for_no_watermark_is_refused(wishes: dict[str, Any], words: str) -> None:
     attempt = a_try()
     attempt.context["dag_run"].conf = {"watermark": wishes}
-    with pytest.raises(OverrideError, match=words) as raised:
+    with pytest.raises(WatermarkInputError, match=words, check=having(given="window")) as raised:
         numbers(Counter(10)).begin(attempt.context)
     assert '{"watermark": {"watermark": {"from"' in str(raised.value)
 

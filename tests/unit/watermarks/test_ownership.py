@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
-from numbered import MARK, NUMBERS, Counter, load, marks, numbers, stands
 
-from airflow_resume.errors import WatermarkOwnedError
+from airflow_resume.errors import WatermarkMismatchError
 from airflow_resume.testing import TaskAttempt, World, task_context
-from airflow_resume.watermarks.ownership import Mover, Ownership
-from airflow_resume.watermarks.record import MarkRecord, Owner
+from airflow_resume.watermarks.marks.mark_record import MarkRecord, Owner
+from airflow_resume.watermarks.marks.ownership import Mover, Ownership
+from tests.support.watermarks.whole_numbers import MARK, NUMBERS, Counter, load, marks, numbers, stands
 
 LOAD, OTHER = Owner(dag_id="etl", task_id="load"), Owner(dag_id="etl", task_id="other")
 ABROAD = Owner(dag_id="abroad", task_id="load")
@@ -53,7 +53,7 @@ def test_a_second_mover_fails_before_it_loads_and_names_both(dag_id: str, task_i
     load(of(world, "etl"), numbers(clock))
     clock.number = 20
     second = of(world, dag_id, task_id)
-    with pytest.raises(WatermarkOwnedError, match=r"(?s)'load' of the Dag 'etl'.*name=.*shared=True") as raised:
+    with pytest.raises(WatermarkMismatchError, match=r"(?s)'load' of the Dag 'etl'.*name=.*shared=True") as raised:
         numbers(clock).begin(second.context)
     assert f"the task '{task_id}' of the Dag '{dag_id}'" in str(raised.value)
     assert isinstance(raised.value, AirflowFailException)
@@ -70,7 +70,7 @@ def test_of_two_that_begin_at_a_mark_without_an_owner_the_second_does_not_move_i
     clock.number = 20
     windows.append(other.begin(second.context))
     mark.commit(first.context, windows[0])
-    with pytest.raises(WatermarkOwnedError):
+    with pytest.raises(WatermarkMismatchError, match="is moved by"):
         other.commit(second.context, windows[1])
     assert marks(first)[MARK]["owner"] == {"dag_id": "etl", "task_id": "load"}
 
@@ -81,7 +81,7 @@ def test_two_that_say_so_share_a_mark() -> None:
     clock.number = 20
     second = load(of(world, "abroad"), numbers(clock, shared=True))
     assert (first.end, second.start, second.end) == (10, 10, 20)
-    with pytest.raises(WatermarkOwnedError):
+    with pytest.raises(WatermarkMismatchError, match="is moved by"):
         numbers(clock).begin(of(world, "etl", run_id="run-2").context)
 
 
@@ -98,7 +98,7 @@ def test_a_mark_is_handed_over_by_hand() -> None:
     load(of(world, "etl"), numbers(clock))
     clock.number = 20
     second = of(world, "abroad")
-    with pytest.raises(WatermarkOwnedError, match='Type "10" under') as raised:
+    with pytest.raises(WatermarkMismatchError, match='Type "10" under') as raised:
         numbers(clock).begin(second.context)
     assert "in the asset's state in Airflow's UI" in str(raised.value)
     second.asset_stores[NUMBERS].set(MARK, "10")

@@ -9,11 +9,12 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
-from numbered import NUMBERS, Counter, a_try, load, numbers, rows, stands
 
 from airflow_resume import watermark
-from airflow_resume.errors import FullPageError, UnsortedRowsError, WindowDeferredError
+from airflow_resume.errors import ColumnError, CursorTypeError, RowOrderError, WatermarkError, WindowNotReadError
 from airflow_resume.watermarks import Cursor, Window
+from tests.support.kit.raised import having
+from tests.support.watermarks.whole_numbers import NUMBERS, Counter, a_try, load, numbers, rows, stands
 
 LIMIT = 3
 
@@ -87,7 +88,7 @@ def test_a_full_page_without_a_row_after_the_mark_is_an_error(options: dict[str,
     mark = numbers(clock, **options)
     load(attempt, mark)
     clock.number = 20
-    with pytest.raises(FullPageError, match=r"keyset.*lookback") as raised:
+    with pytest.raises(WindowNotReadError, match=r"keyset.*lookback", check=having(problem="full page")) as raised:
         load(attempt.next_run(), mark, page_of(8, 8, 8, 9) if not options else page_of(3, 4, 5, 9))
     assert isinstance(raised.value, AirflowFailException)
     assert stands(attempt) == "8"
@@ -108,7 +109,7 @@ def test_a_keyset_goes_on_within_a_value() -> None:
 
 
 def test_a_page_is_in_the_order_of_the_cursor() -> None:
-    with pytest.raises(UnsortedRowsError):
+    with pytest.raises(RowOrderError, match=r"in the order of|comes after one"):
         load(a_try(), numbers(Counter(10)), lambda window: list(window.track(rows(2, 1), "n", limit=2)))
 
 
@@ -120,5 +121,23 @@ def test_a_limit_is_a_number_above_nothing() -> None:
 def test_a_full_page_is_lost_by_a_deferral() -> None:
     window = numbers(Counter(10)).begin(a_try().context)
     list(window.track(rows(1), "n", limit=1))
-    with pytest.raises(WindowDeferredError, match="full page"):
-        window.check_deferral(goes_on=True)
+    with pytest.raises(WindowNotReadError, match="full page", check=having(problem="deferred")):
+        window.progress.check_deferral(goes_on=True)
+
+
+@pytest.mark.parametrize(
+    ("body", "kind"),
+    [
+        (lambda window: list(window.track(rows(2, 1), "n", ordered=True)), RowOrderError),
+        (lambda window: list(window.track(rows(1), "other")), ColumnError),
+        (lambda window: list(window.track([{"n": "x"}], "n")), CursorTypeError),
+        (lambda _window: None, WindowNotReadError),
+    ],
+)
+def test_an_error_of_a_row_is_told_by_the_mark_and_the_asset(
+    body: Callable[[Window[Any]], object], kind: type[WatermarkError]
+) -> None:
+    with pytest.raises(kind) as told:
+        load(a_try(), numbers(None, advance="observed", delay=None), body)
+    assert told.value.asset == NUMBERS.name
+    assert str(told.value.key).startswith("resume.watermark.")

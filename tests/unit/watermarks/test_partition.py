@@ -10,13 +10,14 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numbered import MARK, NUMBERS, Counter, a_try, load, marks, numbers, stands
 
-from airflow_resume.errors import InvalidKeyError, PartitionError, PartitionNeededError
+from airflow_resume.errors import InvalidKeyError, WatermarkInputError
 from airflow_resume.testing import World, task_context
 from airflow_resume.watermarks import Window
 from airflow_resume.watermarks.keys import Keys
 from airflow_resume.watermarks.partition import resolve_partition
+from tests.support.kit.raised import having
+from tests.support.watermarks.whole_numbers import MARK, NUMBERS, Counter, a_try, load, marks, numbers, stands
 
 MARKS = "resume.watermark.w"
 
@@ -42,7 +43,7 @@ def mark_key(partition: Any) -> str:
 
 
 @pytest.mark.parametrize(("partition", "key"), KEYS)
-def test_a_partition_stands_behind_the_name_in_characters_that_a_url_takes(partition: Any, key: str) -> None:
+def test_a_partition_follows_the_name_in_characters_that_a_url_takes(partition: Any, key: str) -> None:
     assert mark_key(partition) == key
     assert quote(key) == unquote(key) == key
 
@@ -110,9 +111,9 @@ def canonical(value: Any) -> Any:
 
 @pytest.mark.parametrize("partition", [{1, 2}, float("nan"), {1: "a"}, ("a",), object(), "\ud800"])
 def test_what_is_not_json_is_refused_at_the_call_or_when_it_comes_out(partition: Any) -> None:
-    with pytest.raises(PartitionError, match="is not JSON"):
+    with pytest.raises(WatermarkInputError, match="is not JSON", check=having(given="partition")):
         numbers(partition=partition)
-    with pytest.raises(PartitionError, match="is not JSON") as raised, a_try():
+    with pytest.raises(WatermarkInputError, match="is not JSON", check=having(given="partition")) as raised, a_try():
         load(a_try(), numbers(partition=lambda: partition))
     assert isinstance(raised.value, AirflowFailException)
 
@@ -135,12 +136,16 @@ def test_a_parameter_with_a_default_need_not_be_there() -> None:
 
 
 def test_a_parameter_that_is_nowhere_is_named() -> None:
-    with pytest.raises(PartitionError, match=r"takes tabel, which is neither .*\(table\) nor a key"):
+    with pytest.raises(
+        WatermarkInputError,
+        match=r"takes tabel, which is neither .*\(table\) nor a key",
+        check=having(given="partition"),
+    ):
         resolve_partition(lambda tabel: tabel, {}, {"table": "t"})
 
 
 def test_none_is_no_partition() -> None:
-    with pytest.raises(PartitionError, match="returned None"):
+    with pytest.raises(WatermarkInputError, match="returned None", check=having(given="partition")):
         resolve_partition(lambda: None, {}, {})
 
 
@@ -198,7 +203,7 @@ def test_a_partition_is_staged_and_committed_as_its_own() -> None:
 
 
 def test_a_mapped_task_without_a_partition_is_refused() -> None:
-    with pytest.raises(PartitionNeededError, match="partition=") as raised:
+    with pytest.raises(WatermarkInputError, match="partition=", check=having(given="partition")) as raised:
         numbers().begin(a_try(map_index=0).context)
     assert isinstance(raised.value, AirflowFailException)
 

@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numbered import MARK, NUMBERS, WINDOW, a_try, load, marks, numbers
 
 from airflow_resume import values, watermark
 from airflow_resume.errors import ValueTooLargeError
-from airflow_resume.record import Slot
+from airflow_resume.record import StoredRecord
 from airflow_resume.store import MemoryStore
 from airflow_resume.watermarks import Cursor
-from airflow_resume.watermarks.record import MarkRecord, Move
+from airflow_resume.watermarks.marks.mark_record import MarkRecord, Move
+from tests.support.watermarks.whole_numbers import MARK, NUMBERS, WINDOW, a_try, load, marks, numbers
 
 LARGEST = "é" * (values.MAX_CURSOR_BYTES // 6 - 2)
 TOO_LARGE = "x" * (values.MAX_CURSOR_BYTES + 1)
@@ -87,7 +87,7 @@ grown = st.builds(
 @given(grown)
 @settings(max_examples=60, deadline=None)
 def test_history_goes_first_then_islands_then_ties_and_the_mark_stays(record: MarkRecord) -> None:
-    fitted = Slot(MemoryStore(), MARK, MarkRecord).write(record)
+    fitted = StoredRecord(MemoryStore(), MARK, MarkRecord).write(record)
     assert values.stored_size(fitted.to_json()) <= values.MAX_BYTES
     assert (fitted.at, fitted.epoch) == (record.at, record.epoch)
     assert fitted.history == record.history[len(record.history) - len(fitted.history) :]

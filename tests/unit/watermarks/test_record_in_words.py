@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from numbered import MARK, Counter, a_try, marks, numbers
+from tests.support.watermarks.whole_numbers import MARK, Counter, a_try, marks, numbers
 
 
 def test_a_mark_and_a_window_begin_with_what_people_look_for() -> None:
@@ -19,7 +19,7 @@ def test_a_mark_and_a_window_begin_with_what_people_look_for() -> None:
     record = marks(attempt)[MARK]
     assert list(record)[:2] == ["summary", "at"]
     run_id = attempt.context["run_id"]
-    assert record["summary"] == f"at 10, moved by run {run_id}, try 1, 1 window that no event may have told yet"
+    assert record["summary"] == f"at 10, moved by run {run_id}, try 1, 1 window that no event may have published yet"
 
 
 def test_a_mark_that_a_person_set_says_so() -> None:

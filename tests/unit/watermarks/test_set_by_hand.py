@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
-from hourly_orders import ORDERS, Clock, at, orders
-from numbered import MARK, NUMBERS, Counter, a_try, load, marks, numbers
 
 from airflow_resume import watermark
-from airflow_resume.errors import UnreadableRecordError, WatermarkAheadError, WatermarkChangedError
+from airflow_resume.errors import UnreadableRecordError, WatermarkInputError, WatermarkMismatchError
 from airflow_resume.testing import TaskAttempt, task_context
 from airflow_resume.watermarks import Cursor
+from airflow_resume.watermarks.trigger import AsyncWatermark
+from tests.support.kit.raised import having
+from tests.support.watermarks.hourly_orders import ORDERS, Clock, at, orders
+from tests.support.watermarks.whole_numbers import MARK, NUMBERS, Counter, a_try, load, marks, numbers
 
 
 def three_runs(clock: Counter) -> TaskAttempt:
@@ -48,12 +52,30 @@ def test_a_reset_keeps_the_history_too() -> None:
     assert record["by"]["run_id"] == attempt.context["run_id"]
 
 
+@pytest.mark.parametrize("by_trigger", [False, True], ids=["task", "trigger"])
+def test_a_record_whose_type_was_edited_shows_what_differs(*, by_trigger: bool) -> None:
+    attempt = three_runs(Counter())
+    attempt.asset_stores[NUMBERS].set(MARK, {**marks(attempt)[MARK], "type": "int2"})
+    remedy = r"Its type 'int2' is not that of its definition, 'int', as after an edit by hand\."
+    with pytest.raises(
+        WatermarkMismatchError, match=rf"a mark of {{'type': 'int2'}}, .* one of {{'type': 'int'}}\.\n{remedy}"
+    ) as raised:
+        if by_trigger:
+            store: Any = attempt.asset_stores[NUMBERS]
+            asyncio.run(AsyncWatermark(store, initial=0).at())
+        else:
+            numbers(Counter(40)).begin(attempt.context)
+    assert (raised.value.stored, raised.value.expected) == ({"type": "int2"}, {"type": "int"})
+
+
 def test_a_moment_that_has_not_come_is_refused_until_it_is_put_right() -> None:
     clock = Clock(5)
     attempt = task_context(assets=[ORDERS])
     attempt.asset_stores[ORDERS].set(MARK, at(9).isoformat())
     for _ in range(2):
-        with pytest.raises(WatermarkAheadError, match="nothing would be loaded until then") as raised:
+        with pytest.raises(
+            WatermarkInputError, match="nothing would be loaded until then", check=having(given="mark")
+        ) as raised:
             orders(clock).begin(attempt.context)
         assert isinstance(raised.value, AirflowFailException)
         assert '"2026-01-15T00:00:00Z"' in str(raised.value)
@@ -86,11 +108,11 @@ def test_what_to_type_is_json(stored: Any) -> None:
     assert json.loads(str(raised.value).split("such as ")[-1].split(" ")[0].rstrip(".")) == "2026-01-15T00:00:00Z"
     attempt.asset_stores[NUMBERS].set(MARK, 3)
     load(attempt, numbers(), lambda window: list(window.track([], "n")))
-    with pytest.raises(WatermarkChangedError, match="as JSON"):
+    with pytest.raises(WatermarkMismatchError, match="as JSON"):
         watermark(NUMBERS, initial="a", cursor=Cursor.text()).begin(attempt.next_run().context)
 
 
-def test_the_record_says_how_far_it_lay_behind_when_it_was_written() -> None:
+def test_the_record_says_how_much_earlier_than_its_writing_the_mark_was() -> None:
     clock, attempt = Clock(5), task_context(assets=[ORDERS])
     with orders(clock).open(attempt.context):
         pass
@@ -111,3 +133,28 @@ def test_a_token_that_has_some_members_of_a_record_is_none(typed: Any) -> None:
     window = load(attempt, mark, lambda window: window.advance({"key": "k9"}))
     assert (window.start, window.is_reset) == (typed, True)
     assert marks(attempt)[MARK]["at"] == {"key": "k9"}
+
+
+@pytest.mark.parametrize("kept", [10, 0])
+@pytest.mark.parametrize("advance", ["window", "observed", "explicit"])
+def test_a_record_whose_mark_was_changed_to_a_moment_that_has_not_come_is_refused_too(advance: Any, kept: int) -> None:
+    mark = watermark(ORDERS, initial=at(1), delay=timedelta(0), advance=advance)
+    attempt = task_context(assets=[ORDERS])
+    with mark.open(attempt.context) as window:
+        if advance == "explicit":
+            window.advance(at(2))
+        list(window.track([{"t": at(2)}], "t"))
+    store: Any = attempt.asset_stores[ORDERS]
+    record = store.values[MARK]
+    edited = {**record, "at": "2999-01-01T00:00:00+00:00", "history": record["history"][:kept]}
+    store.set(MARK, edited)
+    for _ in range(2):
+        attempt = attempt.next_run()
+        with pytest.raises(
+            WatermarkInputError, match="nothing would be loaded until then", check=having(given="mark")
+        ) as raised:
+            mark.begin(attempt.context)
+        assert "Type the value to continue from" in (raised.value.remedy or "")
+        assert store.values[MARK] == edited
+    store.set(MARK, at(2).isoformat())
+    assert mark.begin(attempt.next_run().context).start == at(2)

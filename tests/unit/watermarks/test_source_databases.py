@@ -11,17 +11,28 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
-import source_tables
 import sqlalchemy as sa
-from numbered import NUMBERS, a_try, load
-from source_tables import BERLIN, MYSQL, POSTGRESQL, RAW_POSTGRESQL, SESSIONS, SQLITE, Driver, filled, local, nights
-from sql_places import database_on_mysql, schema_on_postgresql
 from sqlalchemy.dialects import mysql
 from sqlalchemy.orm import DeclarativeBase, Session, mapped_column
 
 from airflow_resume import watermark
 from airflow_resume.watermarks import Cursor, SqlColumn, Window
-from airflow_resume.watermarks.clocks import now_on_clock
+from airflow_resume.watermarks.cursors.zones import now_on_clock
+from tests.support.backends.databases import database_on_mysql, schema_on_postgresql
+from tests.support.watermarks import source_tables
+from tests.support.watermarks.source_tables import (
+    BERLIN,
+    MYSQL,
+    POSTGRESQL,
+    RAW_POSTGRESQL,
+    SESSIONS,
+    SQLITE,
+    Driver,
+    filled,
+    local,
+    nights,
+)
+from tests.support.watermarks.whole_numbers import NUMBERS, a_try, load
 
 UTC = timezone.utc
 FIRST = datetime(2025, 10, 25, 20, tzinfo=UTC)
@@ -286,6 +297,19 @@ def test_by_a_condition_of_sqlalchemy_every_row_is_loaded_exactly_once(
             return list(core)
 
         run.go(write, fetch, sql=told)
+    assert run.wrong == {}
+
+
+@pytest.mark.parametrize("driver", MYSQL, ids=str)
+def test_iso_text_of_a_column_that_is_not_described_is_read_as_times(
+    places: Callable[[str], str], driver: Driver
+) -> None:
+    """Compared as text, "2026-01-01T00:00:00+00:00" lies after all bounds of its day, which have a space there."""
+    kept = Kept("VARCHAR(40)", SqlColumn(), lambda t: t.isoformat())
+    run, on = Run(kept, nights()), driver.connect(places("mysql"), "UTC")
+    with filled(places("mysql"), kept.declared) as write:
+        run.go(write, by_sql(driver, on))
+    source_tables.close(on)
     assert run.wrong == {}
 
 

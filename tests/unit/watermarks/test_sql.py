@@ -19,15 +19,16 @@ import psycopg2  # type: ignore[import-untyped]
 import pymysql  # type: ignore[import-untyped]
 import pytest
 from airflow.sdk import Asset
-from numbered import Counter, a_try, load, numbers, stands
 from sqlalchemy import create_engine
 from sqlalchemy.orm import Session, scoped_session, sessionmaker
 
 from airflow_resume import watermark
-from airflow_resume.errors import CursorTypeError, NothingReadError, NullCursorError, WatermarkWarning
+from airflow_resume.errors import ColumnError, CursorTypeError, WatermarkWarning, WindowNotReadError
 from airflow_resume.testing import task_context
 from airflow_resume.watermarks import Cursor, SqlColumn, Window
-from airflow_resume.watermarks.drivers import Driver, driver_of
+from airflow_resume.watermarks.sql.drivers import Driver, driver_of
+from tests.support.kit.raised import having
+from tests.support.watermarks.whole_numbers import Counter, a_try, load, numbers, stands
 
 UTC = timezone.utc
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -148,7 +149,7 @@ def test_a_name_is_looked_up_among_the_known_ones_alone(name: str, monkeypatch: 
     module.paramstyle = "numeric"  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "theirdb", module)
     for told in (driver_of, lambda name: SqlColumn(driver=name)):
-        with pytest.raises(TypeError, match=r"is no driver that is known here\.\nGive one of .*'mysql\.connector'"):
+        with pytest.raises(TypeError, match=r"is not a known driver\.\nGive one of .*'mysql\.connector'"):
             told(name)
 
 
@@ -182,7 +183,7 @@ def test_without_anything_the_style_is_named() -> None:
 def test_the_definition_says_the_driver_once() -> None:
     window = window_of(sql=SqlColumn(driver="psycopg2"))
     assert window.sql("u") == window_of().sql("u", style="pyformat")
-    assert window.sql("u", sqlite3)[0] == "u >= ? AND u < ?"
+    assert window.sql("u", "duckdb")[0] == "u >= ? AND u < ?"
 
 
 def test_numbered_placeholders_may_begin_later() -> None:
@@ -263,13 +264,13 @@ def test_a_type_that_cannot_be_compared_exactly_is_refused_at_once(kind: Any) ->
     ],
 )
 def test_a_column_that_is_told_badly_is_refused_at_once(options: Any) -> None:
-    with pytest.raises(ValueError, match=r"digits.*least|\n(Give|Write|Leave|Tell)"):
+    with pytest.raises(ValueError, match=r"digits.*least|\n(Give|Write|Leave)"):
         SqlColumn(**options)
 
 
 @pytest.mark.parametrize("like", ["31.01.2026", "2026-01-31 11:59 PM", "2026-01-31T23:59:59.9999999", "20260131"])
 def test_text_that_is_written_in_a_way_that_is_not_known_is_refused_with_those_that_are(like: str) -> None:
-    with pytest.raises(ValueError, match=r"none of the formats.*\nGive one of 2026-01-31 alone"):
+    with pytest.raises(ValueError, match=r"not one of the known formats.*\nGive one of 2026-01-31 alone"):
         SqlColumn("text", like=like)
 
 
@@ -282,20 +283,20 @@ OF_BERLIN = Cursor.datetime("Europe/Berlin", naive=True)
     [
         (Cursor.datetime(), SqlColumn("date"), r"no time of day.\nUse cursor=Cursor.date\(\)"),
         (Cursor.datetime(), SqlColumn("text", like="2026-01-31"), "no time of day"),
-        (Cursor.datetime(), SqlColumn("datetime"), 'not told.\nSay which: .*tz="UTC"'),
-        (Cursor.datetime(), SqlColumn("timestamp", driver="psycopg"), "not told"),
-        (Cursor.datetime(), SqlColumn("text", like="2026-01-31 23:59:59"), "not told"),
+        (Cursor.datetime(), SqlColumn("datetime"), 'none is given.\nSay which: .*tz="UTC"'),
+        (Cursor.datetime(), SqlColumn("timestamp", driver="psycopg"), "none is given"),
+        (Cursor.datetime(), SqlColumn("text", like="2026-01-31 23:59:59"), "none is given"),
         (NAIVE, SqlColumn("timestamptz"), r"no time zone \(tz=None\).\nUse cursor=Cursor.datetime\(\)"),
         (NAIVE, SqlColumn("seconds"), "no time zone"),
-        (NAIVE, SqlColumn("timestamp", tz="UTC"), "its time zone is told"),
+        (NAIVE, SqlColumn("timestamp", tz="UTC"), "the column has a time zone"),
         (OF_BERLIN, SqlColumn("timestamptz"), r"naive=True\).\nUse cursor=Cursor.datetime\(\)"),
         (OF_BERLIN, SqlColumn("timestamp", driver="pymysql"), "no time zone"),
         (OF_BERLIN, SqlColumn("milliseconds"), "no time zone"),
-        (OF_BERLIN, SqlColumn("timestamp", tz="UTC"), r"'UTC', and of the .* 'Europe/Berlin'\.\nGive the zone once"),
-        (OF_BERLIN, SqlColumn("text", like="2026-01-31T23:59:59Z"), "'UTC', and of the cursor it is 'Europe/Berlin'"),
-        (Cursor.date("Asia/Tokyo"), SqlColumn("timestamptz", tz="UTC"), "of the cursor it is 'Asia/Tokyo'"),
-        (Cursor.date("Asia/Tokyo"), SqlColumn("seconds", tz="UTC"), "of the cursor it is 'Asia/Tokyo'"),
-        (Cursor.date(), SqlColumn("timestamptz"), 'where a day begins.*\nSay whose days.*tz="Europe/Berlin"'),
+        (OF_BERLIN, SqlColumn("timestamp", tz="UTC"), r"'UTC', and that of .* 'Europe/Berlin'\.\nGive the zone once"),
+        (OF_BERLIN, SqlColumn("text", like="2026-01-31T23:59:59Z"), "'UTC', and that of the cursor is 'Europe/Berlin'"),
+        (Cursor.date("Asia/Tokyo"), SqlColumn("timestamptz", tz="UTC"), "that of the cursor is 'Asia/Tokyo'"),
+        (Cursor.date("Asia/Tokyo"), SqlColumn("seconds", tz="UTC"), "that of the cursor is 'Asia/Tokyo'"),
+        (Cursor.date(), SqlColumn("timestamptz"), 'a day begins.*\nGive the time zone of.*tz="Europe/Berlin"'),
         (Cursor.datetime(), SqlColumn("seconds", tz="Europe/Berlin"), r"tz='Europe/Berlin' has no effect\.\nLeave"),
         (Cursor.decimal(), SqlColumn(driver="sqlite3"), r"not exact.*\nCompare whole ones"),
         (Cursor.int(), SqlColumn("seconds"), "it has times"),
@@ -318,11 +319,11 @@ def test_for_a_keyset_one_is_told_for_each_column() -> None:
     text, parameters = mark.begin(task_context(assets=[Asset("a")]).context).sql(["u", "id"])
     assert text == "((u > ?) OR (u = ? AND id >= ?))"
     assert parameters == [int(NOON.timestamp()), int(NOON.timestamp()), 5]
-    with pytest.raises(ValueError, match=r"the keyset has 2.\nGive a list"):
+    with pytest.raises(ValueError, match=r"the keyset has 2 columns.\nGive a list"):
         watermark(Asset("a"), initial=(NOON, 5), cursor=cursor, sql="seconds")
-    with pytest.raises(ValueError, match="1 columns are told"):
+    with pytest.raises(ValueError, match="1 columns are given"):
         watermark(Asset("a"), initial=(NOON, 5), cursor=cursor, sql=["seconds"])
-    with pytest.raises(TypeError, match="says nothing"):
+    with pytest.raises(TypeError, match="does not describe"):
         watermark(Asset("a"), initial=NOON, sql=5, delay=NO_DELAY)  # type: ignore[arg-type]
 
 
@@ -346,7 +347,7 @@ def test_a_part_that_is_rounded_down_makes_the_parts_after_it_mean_nothing() -> 
 
 def test_a_zone_without_a_type_is_refused_where_it_would_have_no_effect() -> None:
     with pytest.raises(
-        CursorTypeError, match=r'has no type.*\nTell it too, such as SqlColumn\("timestamp", tz=\'UTC\''
+        CursorTypeError, match=r'has no type.*\nGive the type too, such as SqlColumn\("timestamp", tz=\'UTC\''
     ):
         window_of(sql=SqlColumn(tz="UTC")).sql("u", psycopg)
 
@@ -359,7 +360,7 @@ def test_columns_of_two_drivers_are_refused() -> None:
 
 
 def test_a_typed_bound_needs_to_know_the_database() -> None:
-    with pytest.raises(CursorTypeError, match=r"not which database it is in\.\nGive the connection"):
+    with pytest.raises(CursorTypeError, match=r"its database is not known\.\nGive the connection"):
         window_of().sql("u", type="timestamptz")
 
 
@@ -496,16 +497,18 @@ def test_a_part_of_several_columns_without_a_value_is_one(table: Any, nulls: Any
 
 def test_asked_to_raise_a_query_raises_through_track(table: Any) -> None:
     attempt = a_try()
-    with pytest.raises(NullCursorError):
+    with pytest.raises(ColumnError, match="no cursor value"):
         load(
             attempt, numbers(Counter(9), nulls="raise"), lambda window: list(window.track(fetched(table, window), "n"))
         )
 
 
 def test_asked_to_raise_a_body_that_does_not_track_is_refused(table: Any) -> None:
-    with pytest.raises(NothingReadError, match=r"nulls='raise' is given.*\nIterate window\.track"):
+    with pytest.raises(
+        WindowNotReadError, match=r"nulls='raise' is given.*\nIterate window\.track", check=having(problem="unread")
+    ):
         load(a_try(), numbers(Counter(9), nulls="raise"), lambda window: fetched(table, window))
-    with pytest.raises(NothingReadError, match="nulls='raise'"):
+    with pytest.raises(WindowNotReadError, match="nulls='raise'", check=having(problem="unread")):
         load(
             a_try(),
             numbers(Counter(9), nulls="raise"),
@@ -517,7 +520,7 @@ def test_by_default_track_raises_and_a_query_needs_none(table: Any) -> None:
     attempt = a_try()
     load(attempt, numbers(Counter(9)), lambda window: fetched(table, window))
     assert stands(attempt) == "9"
-    with pytest.raises(NullCursorError):
+    with pytest.raises(ColumnError, match="no cursor value"):
         load(attempt.next_run(), numbers(Counter(12)), lambda window: list(window.track([{"n": None}], "n")))
 
 
@@ -549,13 +552,13 @@ def test_text_of_numbers_is_read_where_it_was_not_compared_as_text(column: str, 
     assert list(window.track([{"id": "10"}], "id")) == [{"id": "10"}]
 
 
-@pytest.mark.parametrize("on", ["pymysql", "sqlite3", "mysql.connector"])
+@pytest.mark.parametrize("on", ["pymysql", "mysql.connector"])
 def test_a_bound_whose_zone_the_driver_may_leave_out_is_warned_of_once(on: str, caplog: Any) -> None:
     window = window_of()
     for _ in range(3):
         window.sql("u", on)
     (record,) = [record for record in caplog.records if "zone" in record.getMessage()]
-    assert re.search(r"\nTell it, such as watermark\(\.\.\., sql=SqlColumn\(", record.getMessage())
+    assert re.search(r"\nGive it, such as watermark\(\.\.\., sql=SqlColumn\(", record.getMessage())
 
 
 @pytest.mark.parametrize(
@@ -565,12 +568,65 @@ def test_a_bound_whose_zone_the_driver_may_leave_out_is_warned_of_once(on: str, 
         ({}, None),
         ({"sql": SqlColumn("datetime", tz="UTC")}, "pymysql"),
         ({"initial": naive(2026, 1, 1), "cursor": NAIVE, "now": lambda: naive(2026, 1, 2)}, "pymysql"),
-        ({"initial": naive(2026, 1, 1), "cursor": Cursor.datetime("Europe/Berlin", naive=True)}, "sqlite3"),
+        ({"initial": naive(2026, 1, 1), "cursor": Cursor.datetime("Europe/Berlin", naive=True)}, "pymysql"),
     ],
 )
 def test_a_bound_that_keeps_its_meaning_is_not_warned_of(options: Any, on: Any, caplog: Any) -> None:
     window_of(**options).sql("u", on)
     assert not [record for record in caplog.records if "zone" in record.getMessage()]
+
+
+UNDESCRIBED: list[Any] = [
+    (Cursor.datetime(), NOON, r'SqlColumn\("text", like="2026-01-31T23:59:59\+00:00"\)\), or SqlColumn\("seconds"\)'),
+    (NAIVE, naive(2026, 1, 1), r'SqlColumn\("text", like="2026-01-31T23:59:59"\)'),
+    (OF_BERLIN, naive(2026, 1, 1), r'SqlColumn\("text", like="2026-01-31T23:59:59", tz="Europe/Berlin"\)'),
+    (Cursor.date(), date(2026, 1, 1), r'SqlColumn\("date"\) for text such as 2026-01-31'),
+]
+
+
+@pytest.mark.parametrize("on", [sqlite3, "aiosqlite", create_engine("sqlite://")], ids=["sqlite3", "name", "engine"])
+@pytest.mark.parametrize(("cursor", "initial", "remedy"), UNDESCRIBED)
+def test_a_column_of_sqlite_with_times_must_be_described(cursor: Any, initial: Any, remedy: str, on: Any) -> None:
+    """Its text may have any form, such as a T and an offset, and would be compared letter by letter."""
+    window = window_of(initial=lambda: initial, cursor=cursor, now=None, advance="observed", delay=cursor.no_span)
+    with pytest.raises(CursorTypeError, match=rf"column ts is not known.*lost without an error.\nGive it, .*{remedy}"):
+        window.sql("ts", on)
+
+
+def test_a_part_of_a_keyset_on_sqlite_must_be_described_too() -> None:
+    cursor = Cursor.keyset(Cursor.text(), Cursor.datetime())
+    window = window_of(initial=("a", NOON), cursor=cursor, now=None, advance="observed", delay=None)
+    with pytest.raises(CursorTypeError, match="column ts is not known"):
+        window.sql(["name", "ts"], sqlite3)
+    assert window.sql(["name", "ts"], sqlite3, type=[None, SqlColumn("seconds")])
+
+
+def test_iso_text_of_sqlite_is_found_as_the_remedy_says() -> None:
+    moments = [NOON + timedelta(minutes=minutes) for minutes in (-1, 0, 30, 60)]
+    with closing(sqlite3.connect(":memory:")) as connection:
+        connection.execute("CREATE TABLE t (ts TEXT)")
+        connection.executemany("INSERT INTO t VALUES (?)", [(moment.isoformat(),) for moment in moments])
+        window = window_of(sql=SqlColumn("text", like="2026-01-31T23:59:59+00:00"))
+        condition, bounds = window.sql("ts", connection)
+        rows = connection.execute(f"SELECT ts FROM t WHERE {condition}", bounds).fetchall()  # noqa: S608
+    assert [row[0] for row in window.track(rows, 0)] == [moment.isoformat() for moment in moments[1:3]]
+
+
+@pytest.mark.parametrize(
+    ("like", "value"),
+    [
+        ("2026-01-31 23:59:59", "2026-01-01T12:30:00"),
+        ("2026-01-31T23:59:59", "2026-01-01 12:30:00+00:00"),
+        ("2026-01-31T23:59:59Z", "2026-01-01T14:30:00+02:00"),
+    ],
+)
+def test_text_in_another_form_than_was_told_was_compared_wrongly(like: str, value: str) -> None:
+    window = window_of(sql=SqlColumn("text", like=like, tz="UTC"))
+    window.sql("replace(ts, 'T', ' ')", sqlite3)
+    assert list(window.track([{"ts": value}], "ts"))  # what was compared is not what was selected
+    window.sql("ts", sqlite3)
+    with pytest.raises(CursorTypeError, match=rf"{re.escape(repr(value))}, .*another form than like=.*\nSay which"):
+        list(window.track([{"ts": value}], "ts"))
 
 
 # --- identifiers and exact numbers ----------------------------------------------------------------------------
@@ -645,7 +701,7 @@ def test_the_collation_of_code_points_needs_to_know_the_database() -> None:
     window = window_of(initial="a", cursor=Cursor.text("C"), now=None, delay=None)
     with pytest.raises(CursorTypeError, match=r"is not known\.\nGive the connection"):
         window.sql("k")
-    with pytest.raises(ValueError, match=r"no name of a collation\.\nWrite"):
+    with pytest.raises(ValueError, match=r"not a name of a collation\.\nWrite"):
         Cursor.text('C" OR 1')
 
 

@@ -13,15 +13,15 @@ import airflow.sdk
 import pytest
 import sqlalchemy as sa
 from airflow.sdk import Asset
-from numbered import a_try, load
-from source_tables import MYSQL, POSTGRESQL, SESSIONS, Driver
-from sql_places import database_on_mysql, schema_on_postgresql
 from sqlalchemy.orm import Session
 
 from airflow_resume import watermark
 from airflow_resume.errors import CursorTypeError, WatermarkError
 from airflow_resume.watermarks import Cursor, sql_now
-from airflow_resume.watermarks.clocks import now_on_clock
+from airflow_resume.watermarks.cursors.zones import now_on_clock
+from tests.support.backends.databases import database_on_mysql, schema_on_postgresql
+from tests.support.watermarks.source_tables import MYSQL, POSTGRESQL, SESSIONS, Driver
+from tests.support.watermarks.whole_numbers import a_try, load
 
 UTC = timezone.utc
 MILLISECOND = timedelta(milliseconds=1)
@@ -132,5 +132,5 @@ def test_what_would_be_opened_when_the_dag_file_is_read_is_refused(opened: Any) 
 
 def test_a_database_whose_question_is_not_known_says_so() -> None:
     other = type("Connection", (), {"__module__": "oracledb", "close": lambda _: None})
-    with pytest.raises(WatermarkError, match=r"ask oracle for its time is not known here\.\nSay it"):
+    with pytest.raises(WatermarkError, match=r"ask oracle for its time is not known\.\nGive it"):
         sql_now(other)()

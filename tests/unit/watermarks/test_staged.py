@@ -7,12 +7,25 @@ from typing import Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
-from numbered import MARK, NUMBERS, WINDOW, Counter, a_try, load, marks, numbers, rows, stands, track
 
 from airflow_resume import watermark
-from airflow_resume.errors import NothingReadError, StageTokenError, SupersededError, WatermarkConflictError
+from airflow_resume.errors import SupersededError, WatermarkConflictError, WatermarkInputError, WindowNotReadError
 from airflow_resume.testing import TaskAttempt, World, task_context
 from airflow_resume.watermarks import Cursor, Outcome
+from tests.support.kit.raised import having
+from tests.support.watermarks.whole_numbers import (
+    MARK,
+    NUMBERS,
+    WINDOW,
+    Counter,
+    a_try,
+    load,
+    marks,
+    numbers,
+    rows,
+    stands,
+    track,
+)
 
 
 def two_tasks(world: World | None = None, run_id: str = "run-1") -> tuple[TaskAttempt, TaskAttempt]:
@@ -75,9 +88,9 @@ def test_what_was_observed_and_the_ties_go_along() -> None:
 
 
 def test_what_is_not_read_is_not_staged() -> None:
-    with pytest.raises(NothingReadError):
+    with pytest.raises(WindowNotReadError, check=having(problem="unread")):
         staged(a_try(), numbers())
-    with pytest.raises(NothingReadError):
+    with pytest.raises(WindowNotReadError, check=having(problem="unread")):
         staged(a_try(), numbers(), lambda window: next(window.track(rows(1, 2), "n")))
 
 
@@ -131,7 +144,9 @@ def test_a_token_of_another_run_is_refused_without_a_retry() -> None:
     loading, _ = two_tasks(world)
     _, committing = two_tasks(world, "run-2")
     mark = numbers(Counter(10))
-    with pytest.raises(StageTokenError, match=r"run 'run-1' of 'dag'.*\nPull it from this run") as raised:
+    with pytest.raises(
+        WatermarkInputError, match=r"run 'run-1' of 'dag'.*\nPull it from this run", check=having(given="token")
+    ) as raised:
         mark.commit(committing.context, staged(loading, mark))
     assert isinstance(raised.value, AirflowFailException)
     assert stands(loading) == "0"
@@ -140,14 +155,16 @@ def test_a_token_of_another_run_is_refused_without_a_retry() -> None:
 def test_a_token_of_another_watermark_is_refused() -> None:
     loading, committing = two_tasks()
     token = staged(loading, numbers(Counter(10)))
-    with pytest.raises(StageTokenError, match=r"one of 'resume\.watermark\.watermark'"):
+    with pytest.raises(
+        WatermarkInputError, match=r"one of 'resume\.watermark\.watermark'", check=having(given="token")
+    ):
         numbers(Counter(10), name="other").commit(committing.context, token)
 
 
 @pytest.mark.parametrize("token", [{}, {"v": 1}, "token", 5, ["a"]])
 def test_what_was_never_staged_is_refused(token: Any) -> None:
     _, committing = two_tasks()
-    with pytest.raises(StageTokenError, match=r"window\.stage\(\)"):
+    with pytest.raises(WatermarkInputError, match=r"window\.stage\(\)", check=having(given="token")):
         numbers().commit(committing.context, token)
     assert marks(committing) == {}
 
@@ -155,7 +172,7 @@ def test_what_was_never_staged_is_refused(token: Any) -> None:
 def test_a_token_with_something_added_is_refused() -> None:
     loading, committing = two_tasks()
     mark = numbers(Counter(10))
-    with pytest.raises(StageTokenError):
+    with pytest.raises(WatermarkInputError, check=having(given="token")):
         mark.commit(committing.context, {**staged(loading, mark), "x": 1})
 
 

@@ -10,12 +10,23 @@ from typing import Any
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from numbered import MARK, NUMBERS, BodyFailedError, Counter, a_try, break_down, load, numbers, rows, stands
 
 from airflow_resume import watermark
 from airflow_resume.errors import WatermarkError
 from airflow_resume.testing import TaskAttempt
 from airflow_resume.watermarks import Cursor, LoadedWindow, Watermark, Window, windows_from_events
+from tests.support.watermarks.whole_numbers import (
+    MARK,
+    NUMBERS,
+    BodyFailedError,
+    Counter,
+    a_try,
+    break_down,
+    load,
+    numbers,
+    rows,
+    stands,
+)
 
 
 def told(attempt: TaskAttempt) -> list[LoadedWindow]:
@@ -293,7 +304,7 @@ def test_a_window_never_ends_before_it_begins(say: str) -> None:
     assert spans(attempt) == [(0, 10, "[)")]
 
 
-def test_a_token_has_nothing_behind_it_and_no_rows() -> None:
+def test_a_token_has_nothing_after_it_and_no_rows() -> None:
     window = watermark(NUMBERS, initial="t0", cursor=Cursor.token()).begin(a_try().context)
     for call in (lambda: window.fail_from("t1"), lambda: window.track(rows(1), "n")):
         with pytest.raises(WatermarkError, match="no order"):

@@ -20,21 +20,31 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numbered import MARK, NUMBERS, Counter, a_try, load, marks, numbers, rows, stands, track
 from pyarrow import dataset
 
 from airflow_resume import watermark
 from airflow_resume.errors import (
-    CursorColumnError,
+    ColumnError,
     CursorTypeError,
-    FutureRowError,
-    NothingReadError,
-    NullCursorError,
-    UnsortedRowsError,
+    RowOrderError,
+    WindowNotReadError,
 )
 from airflow_resume.watermarks import Cursor, Window
 from airflow_resume.watermarks.commit import MAX_TIES
-from airflow_resume.watermarks.track import Tally, Tracker
+from airflow_resume.watermarks.rows.track import Tally, Tracker
+from tests.support.kit.raised import having
+from tests.support.watermarks.whole_numbers import (
+    MARK,
+    NUMBERS,
+    Counter,
+    a_try,
+    load,
+    marks,
+    numbers,
+    rows,
+    stands,
+    track,
+)
 
 Pair = namedtuple("Pair", ["n", "m"])  # noqa: PYI024
 
@@ -83,7 +93,7 @@ def test_what_is_nowhere_in_a_row_without_the_outer_part_has_no_value() -> None:
     window = window_of(nulls="skip")
     assert list(window.track([{"a": None}, {"a": {"b": None}}], "a.b")) == []
     assert window.tally.nulls == 2
-    with pytest.raises(CursorColumnError, match="it has a"):
+    with pytest.raises(ColumnError, match="it has a"):
         list(window.track([{"a": {}}], "a.b"))
 
 
@@ -116,8 +126,8 @@ def test_what_has_no_rows_is_refused_with_what_to_hand_over(given: Any, remedy: 
     window = window_of()
     with pytest.raises(TypeError, match=rf"cannot go through the rows of .*\n.*{remedy}"):
         window.track(given, "n")
-    with pytest.raises(NothingReadError):
-        numbers().begin(a_try().context).check_read()
+    with pytest.raises(WindowNotReadError, check=having(problem="unread")):
+        numbers().begin(a_try().context).progress.check_read()
 
 
 def test_a_row_of_sqlite_and_a_function_of_the_row() -> None:
@@ -127,7 +137,7 @@ def test_a_row_of_sqlite_and_a_function_of_the_row() -> None:
         assert len(list(window.track(database.execute("SELECT 3 AS n"), "n"))) == 1
         assert list(window.track([(1, 5)], lambda row: row[1])) == [(1, 5)]
         assert window.summary()["max"] == "5"
-        with pytest.raises(CursorColumnError, match=r"it has n\.\nSelect"):
+        with pytest.raises(ColumnError, match=r"it has n\.\nSelect"):
             list(window.track(database.execute("SELECT 3 AS n"), "m"))
 
 
@@ -147,9 +157,49 @@ def test_a_row_of_sqlite_and_a_function_of_the_row() -> None:
 )
 @pytest.mark.parametrize("options", [{}, {"ordered": True}, {"unique": "id"}])
 def test_a_missing_column_names_those_there_are(row: Any, remedy: str, options: Any) -> None:
-    with pytest.raises(CursorColumnError, match=remedy) as raised:
+    with pytest.raises(ColumnError, match=remedy) as raised:
         list(window_of().track([row], "x", **options))
     assert isinstance(raised.value, AirflowFailException)
+
+
+@pytest.mark.parametrize(
+    ("row", "names"),
+    [
+        ({"n": 3, "m": 1}, ("n", "m")),
+        (SimpleNamespace(n=3), ("n",)),
+        (Pair(3, 4), ("n", "m")),
+        (np.array([(3,)], dtype=[("n", "i8")])[0], ("n",)),
+        (pd.DataFrame({"n": [3]}), ("n",)),
+        (pl.DataFrame({"n": [3]}), ("n",)),
+        (pa.table({"n": [3]}), ("n",)),
+    ],
+    ids=lambda given: type(given).__name__,
+)
+@pytest.mark.parametrize(
+    ("options", "argument"),
+    [
+        ({"unique": "id"}, "unique"),
+        ({"unique": ["n", "id"]}, "unique"),
+        ({"unique": "n", "version": "id"}, "version"),
+        ({"unique": True, "version": ["n", "id"]}, "version"),
+    ],
+    ids=str,
+)
+def test_a_missing_column_of_unique_or_version_names_those_there_are(
+    row: Any, names: tuple[str, ...], options: Any, argument: str
+) -> None:
+    with pytest.raises(ColumnError, match=rf"it has {', '.join(names)}\.\nSelect the column") as raised:
+        list(window_of().track([row], "n", **options))
+    assert (raised.value.column, raised.value.columns) == ("id", names)
+    assert isinstance(raised.value, AirflowFailException)
+    is_frame = hasattr(row, "shape") and len(row.shape) == 2
+    assert is_frame or f"no value for {argument}= " in raised.value.message
+
+
+def test_a_function_of_the_row_that_looks_for_another_column_is_a_column_error() -> None:
+    with pytest.raises(ColumnError, match=r"no value for unique= \(KeyError.'id'.\); it has n\.") as raised:
+        list(window_of().track([{"n": 3}], "n", unique=lambda row: row["id"]))
+    assert raised.value.column is None
 
 
 @pytest.mark.parametrize("value", [0.5, True, "x", datetime(2026, 1, 1, tzinfo=timezone.utc)])
@@ -204,7 +254,7 @@ def test_whatever_says_that_there_is_no_value_is_one_that_is_missing(value: Any,
     tracker = Tracker(cursor=Cursor.int(), at=0, start=0, end=10, nulls=nulls, future="exclude")
     tally = Tally()
     if nulls in {"raise", None}:
-        with pytest.raises(NullCursorError):
+        with pytest.raises(ColumnError, match="no cursor value"):
             list(tracker.tracked(rows(3, value), "n", tally, **options))
         return
     delivered = list(tracker.tracked(rows(3, value), "n", tally, **options))
@@ -277,7 +327,7 @@ def test_a_day_of_a_library_is_a_day(value: Any) -> None:
 
 
 def test_a_row_without_a_value_is_refused_by_default_with_what_to_do() -> None:
-    with pytest.raises(NullCursorError, match=r"nulls='skip'.*nulls='keep'") as raised:
+    with pytest.raises(ColumnError, match=r"nulls='skip'.*nulls='keep'") as raised:
         track(3, None)(window_of())
     assert isinstance(raised.value, AirflowFailException)
 
@@ -297,7 +347,7 @@ def test_a_null_in_one_of_several_columns_is_one(nulls: Any) -> None:
     window = mark.begin(a_try().context)
     given = [{"k": (3, None)}, {"k": (2, 5)}]
     if nulls == "raise":
-        with pytest.raises(NullCursorError):
+        with pytest.raises(ColumnError, match="no cursor value"):
             list(window.track(given, "k"))
         return
     assert list(window.track(given, "k")) == (given if nulls == "keep" else given[1:])
@@ -311,7 +361,7 @@ def test_rows_of_the_future(future: Any, delivered: Any, stood: str) -> None:
     first = a_try()
     mark = numbers(Counter(10), future=future, advance="observed")
     if delivered is None:
-        with pytest.raises(FutureRowError, match="future='exclude'"):
+        with pytest.raises(RowOrderError, match="future='exclude'"):
             load(first, mark, track(3, 10, 12))
     else:
         window = load(first, mark, track(3, 10, 12))
@@ -345,13 +395,13 @@ def test_rows_before_the_mark_are_late_and_do_not_move_it_back() -> None:
 
 def test_rows_that_are_said_to_be_in_order_are_held_to_it() -> None:
     assert track(1, 1, 3, ordered=True)(window_of()) == [1, 1, 3]
-    with pytest.raises(UnsortedRowsError, match="The row with 2 comes after one with 3") as raised:
+    with pytest.raises(RowOrderError, match="The row with 2 comes after one with 3") as raised:
         track(1, 3, 2, ordered=True)(window_of())
     assert isinstance(raised.value, AirflowFailException)
 
 
 def test_a_row_without_a_value_does_not_end_the_order() -> None:
-    with pytest.raises(UnsortedRowsError):
+    with pytest.raises(RowOrderError, match=r"in the order of|comes after one"):
         track(3, None, 2, ordered=True)(window_of(nulls="skip"))
 
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 from airflow.sdk import Asset
-from numbered import NUMBERS, Counter, numbers, stands
 
 from airflow_resume import watermark
 from airflow_resume.errors import WatermarkLostError
 from airflow_resume.testing import TaskAttempt, World, task_context
 from airflow_resume.watermarks import Watermark
+from tests.support.watermarks.whole_numbers import NUMBERS, Counter, numbers, stands
 
 OTHERS = Asset("others")
 

@@ -10,24 +10,35 @@ import pendulum
 import pytest
 from airflow.sdk import Asset, task
 from airflow.sdk.exceptions import AirflowSkipException
-from hourly_orders import MARK, ORACLES, ORDERS, START, Clock, at, load_two_runs, orders, two_runs
 
 from airflow_resume import watermark
 from airflow_resume.errors import (
     AssetNotDeclaredError,
     CursorTypeError,
-    DecoratorOrderError,
     InvalidKeyError,
-    PartitionNeededError,
     SupersededError,
     UnreadableRecordError,
-    WatermarkChangedError,
+    UsageError,
+    WatermarkInputError,
     WatermarkLostError,
+    WatermarkMismatchError,
 )
 from airflow_resume.testing import TaskAttempt, explore_crashes, task_context
 from airflow_resume.watermarks import Window
 from airflow_resume.watermarks.commit import Outcome
-from airflow_resume.watermarks.run import WindowRun
+from airflow_resume.watermarks.windows.window_run import WindowRun
+from tests.support.kit.raised import having
+from tests.support.watermarks.hourly_orders import (
+    MARK,
+    ORACLES,
+    ORDERS,
+    START,
+    Clock,
+    at,
+    load_two_runs,
+    orders,
+    two_runs,
+)
 
 WINDOW = "resume.window.orders~~watermark"
 NO_DELAY = timedelta(0)
@@ -203,7 +214,7 @@ def test_a_lost_mark_is_noticed_and_follows_the_policy(on_missing: str, start: i
 def test_a_mark_of_another_type_is_refused() -> None:
     first = a_try()
     first.asset_stores.set(MARK, {"v": 1, "key": MARK, "type": "int", "at": "5", "epoch": "e"})
-    with pytest.raises(WatermarkChangedError, match=r"a mark of 'int'.*'type': 'datetime'.*\n.*another name"):
+    with pytest.raises(WatermarkMismatchError, match=r"a mark of 'int'.*'type': 'datetime'.*\n.*another name"):
         run(first, orders(Clock(5)))
 
 
@@ -268,7 +279,7 @@ def test_microseconds_offsets_and_the_epoch_are_exact() -> None:
 def test_bad_arguments_are_refused_at_the_call(arguments: Any, error: type[Exception]) -> None:
     with pytest.raises(error):
         watermark(ORDERS, initial=START, **arguments)
-    with pytest.raises(TypeError, match="needs an Asset"):
+    with pytest.raises(TypeError, match="asset='orders' must be an Asset"):
         watermark("orders", initial=START)  # type: ignore[arg-type]
 
 
@@ -312,7 +323,7 @@ def test_the_windows_parameter_is_hidden_from_taskflow() -> None:
 
 
 def test_the_wrong_order_of_decorators_names_the_right_one() -> None:
-    with pytest.raises(DecoratorOrderError, match="@task above"):
+    with pytest.raises(UsageError, match="@task above"):
 
         @orders(Clock(5))  # type: ignore[untyped-decorator]
         @task
@@ -342,7 +353,10 @@ def test_the_log_says_what_became_of_the_window(caplog: pytest.LogCaptureFixture
 
 def test_a_mapped_task_is_refused_before_its_instances_skip_each_others_rows() -> None:
     mapped = a_try(map_index=0)
-    with pytest.raises(PartitionNeededError, match="skip each other's"), orders(Clock(5)).open(mapped.context):
+    with (
+        pytest.raises(WatermarkInputError, match="skip each other's", check=having(given="partition")),
+        orders(Clock(5)).open(mapped.context),
+    ):
         raise AssertionError
 
 

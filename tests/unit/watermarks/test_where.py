@@ -9,13 +9,14 @@ from uuid import UUID
 
 import pytest
 import sqlalchemy as sa
-from numbered import NUMBERS, Counter, a_try, load, numbers, track
 from sqlalchemy.dialects import mysql, postgresql, sqlite
 from sqlalchemy.types import TypeDecorator
 
 from airflow_resume import watermark
-from airflow_resume.errors import CursorTypeError, NothingReadError
+from airflow_resume.errors import CursorTypeError, WindowNotReadError
 from airflow_resume.watermarks import Cursor, SqlColumn, Window
+from tests.support.kit.raised import having
+from tests.support.watermarks.whole_numbers import NUMBERS, Counter, a_try, load, numbers, track
 
 UTC = timezone.utc
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -49,7 +50,7 @@ def test_the_bounds_of_a_column_with_a_zone_are_points_in_time() -> None:
 
 def test_a_column_without_a_zone_is_refused_until_it_is_told_whose_clock_it_shows() -> None:
     column = sa.column("u", sa.DateTime())
-    with pytest.raises(CursorTypeError, match=r'not told\.\nSay which: .*tz="UTC"'):
+    with pytest.raises(CursorTypeError, match=r'time zone, and none is given\.\nSay which: .*tz="UTC"'):
         window_of().where(column)
     tokyo = window_of().where(column, type=SqlColumn("timestamp", tz="Asia/Tokyo"))
     naive = datetime(2026, 1, 1, 21)  # noqa: DTZ001
@@ -63,8 +64,8 @@ def test_a_column_without_a_zone_is_refused_until_it_is_told_whose_clock_it_show
     ("type_", "options", "words"),
     [
         (sa.Date(), {}, r"no time of day\.\nUse cursor=Cursor\.date"),
-        (sa.Integer(), {}, r"is no time.*\nSay how it keeps times"),
-        (sa.String(), {}, "is no time"),
+        (sa.Integer(), {}, r"does not have times.*\nGive their type"),
+        (sa.String(), {}, "does not have times"),
         (
             sa.DateTime(timezone=True),
             {"initial": "2026-01-01T00:00:00", "cursor": Cursor.datetime(tz=None), "now": lambda: "2026-01-02"},
@@ -136,8 +137,8 @@ def test_rows_without_a_value_are_let_through_where_they_are_wanted(nulls: Any, 
     window = numbers(Counter(9), nulls=nulls).begin(a_try().context)
     assert written(window.where(sa.column("n", sa.Integer()))).endswith(ends)
     if nulls == "raise":
-        with pytest.raises(NothingReadError, match="nulls='raise'"):
-            window.check_read()
+        with pytest.raises(WindowNotReadError, match="nulls='raise'", check=having(problem="unread")):
+            window.progress.check_read()
 
 
 def test_a_timestamp_of_mysql_is_compared_by_its_seconds_and_found_by_its_index() -> None:
@@ -183,6 +184,25 @@ def test_a_timestamptz_is_refused_where_there_is_none(dialect: Any, url: str) ->
     with pytest.raises(CursorTypeError, match="no type 'timestamptz'"):
         condition.compile(dialect=dialect)
     assert "u >= %(param_1)s" in str(condition.compile(dialect=POSTGRESQL()))
+
+
+@pytest.mark.parametrize("cursor", [Cursor.datetime(), Cursor.date()], ids=["times", "days"])
+def test_a_column_whose_type_is_not_known_is_refused_on_sqlite(cursor: Any) -> None:
+    window = window_of(
+        cursor=cursor,
+        initial=lambda: "2026-01-01T00:00:00Z"[: 20 if cursor.is_aware else 10],
+        delay=cursor.no_span,
+        now=None,
+    )
+    engine = sa.create_engine("sqlite://")
+    with pytest.raises(CursorTypeError, match="column ts is not known"):
+        window.where("ts", on=engine)
+    condition = window.where("ts")  # and which database it is for, only the query knows
+    with engine.connect() as connection, pytest.raises(CursorTypeError, match=r"column ts is not known.*\nGive it"):
+        connection.execute(sa.select(sa.column("ts")).where(condition))
+    assert "ts >= %(param_1)s" in str(condition.compile(dialect=POSTGRESQL()))
+    wanted = "ts >= CAST(%s AS DATETIME(6))" if cursor.is_aware else "ts >= %s"
+    assert wanted in str(condition.compile(dialect=MYSQL()))
 
 
 @pytest.mark.parametrize("type_", [sa.Numeric(20, 6), sa.Integer(), sa.types.NullType()])

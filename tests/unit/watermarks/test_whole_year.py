@@ -17,9 +17,10 @@ from airflow.sdk import Asset
 from airflow_resume import watermark
 from airflow_resume.testing import World, task_context
 from airflow_resume.watermarks import options as options_module
-from airflow_resume.watermarks.begin import decide_bounds
-from airflow_resume.watermarks.cursor import Cursor
-from airflow_resume.watermarks.window import Window
+from airflow_resume.watermarks.cursors.cursor import Cursor
+from airflow_resume.watermarks.windows.bounds import decide_bounds
+from airflow_resume.watermarks.windows.plan import WindowPlan
+from airflow_resume.watermarks.windows.window import Window
 
 UTC = timezone.utc
 SALES = Asset("sales")
@@ -111,7 +112,7 @@ def test_a_lookback_reads_what_came_up_to_so_long_before_the_mark(name: str, kin
 
 
 def slices(cursor: Any, start: Any, end: Any, step: timedelta) -> list[tuple[Any, Any]]:
-    window: Window[Any] = Window(cursor=cursor, start=start, end=end, at=start, record=None)
+    window: Window[Any] = Window(WindowPlan(cursor=cursor, start=start, end=end, at=start, begun=None))
     return [(cursor.parse(one.start, what="start"), cursor.parse(one.end, what="end")) for one in window.split(step)]
 
 

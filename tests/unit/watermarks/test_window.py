@@ -10,7 +10,19 @@ from zoneinfo import ZoneInfo
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
-from numbered import (
+
+from airflow_resume import watermark
+from airflow_resume.errors import (
+    CursorTypeError,
+    WatermarkConflictError,
+    WatermarkError,
+    WatermarkWarning,
+    WindowNotReadError,
+)
+from airflow_resume.watermarks import Cursor, Outcome, Window
+from airflow_resume.watermarks.cursors.forms import formatted
+from tests.support.kit.raised import having
+from tests.support.watermarks.whole_numbers import (
     MARK,
     NUMBERS,
     WINDOW,
@@ -26,17 +38,6 @@ from numbered import (
     stands,
     track,
 )
-
-from airflow_resume import watermark
-from airflow_resume.errors import (
-    CursorTypeError,
-    NothingReadError,
-    WatermarkConflictError,
-    WatermarkError,
-    WatermarkWarning,
-)
-from airflow_resume.watermarks import Cursor, Outcome, Window
-from airflow_resume.watermarks.forms import formatted
 
 NO_DELAY = timedelta(0)
 UTC = timezone.utc
@@ -134,7 +135,7 @@ def test_explicit_moves_to_what_the_body_says() -> None:
 
 
 @pytest.mark.parametrize(("told", "stood"), [(7, "7"), (10, "10"), (12, "10"), (0, "0"), (-1, "0")])
-def test_a_window_advances_as_far_as_the_body_says_and_not_behind_its_end(told: int, stood: str) -> None:
+def test_a_window_advances_as_far_as_the_body_says_and_not_beyond_its_end(told: int, stood: str) -> None:
     first = a_try()
     load(first, numbers(Counter(10)), lambda window: window.advance(told))
     assert stands(first) == stood
@@ -192,7 +193,7 @@ def not_started(window: Window[int]) -> None:
 )
 def test_a_body_that_has_not_read_what_the_mark_would_move_over_fails_without_a_retry(advance: Any, body: Any) -> None:
     first = a_try()
-    with pytest.raises(NothingReadError, match=r"not known|did not say") as raised:
+    with pytest.raises(WindowNotReadError, match=r"not known|did not call", check=having(problem="unread")) as raised:
         load(first, numbers(Counter(10), advance=advance), body)
     assert isinstance(raised.value, AirflowFailException)
     assert stands(first) == "0"
@@ -601,7 +602,7 @@ def test_ties_of_a_slice_are_none_at_its_end() -> None:
     assert got == [4]
 
 
-def test_rows_of_a_slice_that_lie_behind_it_are_left_to_the_next() -> None:
+def test_rows_after_the_end_of_a_slice_are_left_to_the_next() -> None:
     first = a_try()
     got: list[Any] = []
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from numbered import Counter, a_try, numbers, rows
 
 from airflow_resume.errors import SupersededError
-from airflow_resume.watermarks import window as window_module
+from airflow_resume.watermarks.windows import window as window_module
+from tests.support.watermarks.whole_numbers import Counter, a_try, numbers, rows
 
 
 def test_the_check_raises_once_another_attempt_has_replaced_this_one() -> None:
@@ -29,7 +29,7 @@ def test_an_empty_window_has_nothing_to_check() -> None:
 def time_passes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Some seconds, each time that somebody looks."""
     now = iter(range(0, 10**6, window_module.CHECK_SECONDS + 1))
-    monkeypatch.setattr("airflow_resume.watermarks.window.time.monotonic", lambda: next(now))
+    monkeypatch.setattr("airflow_resume.watermarks.windows.window.time.monotonic", lambda: next(now))
 
 
 @pytest.mark.usefixtures("time_passes")

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from airflow_resume.watermarks.cursor import Cursor
-from airflow_resume.watermarks.zones import earliest, highest_until, host_zone, latest, lowest_from
+from airflow_resume.watermarks.cursors.cursor import Cursor
+from airflow_resume.watermarks.cursors.zones import earliest, highest_until, host_zone, latest, lowest_from
 
 UTC = timezone.utc
 MICROSECOND = timedelta(microseconds=1)

@@ -1,8 +1,9 @@
-"""Waiting on an event loop, which holds up everything else that runs there.
+"""Short waits on an event loop, because a wait there stops everything else that runs on the loop.
 
-Airflow's triggerer calls the hooks of a backend, which are not async, on the loop that all of its triggers share. A
-database that answers takes some milliseconds. One that is away is not waited for there: the caller gets the error soon,
-and can wait by `await`. Not so outside the hooks: in a notebook every call is made on a loop, and holds up nobody.
+Airflow's triggerer calls the reference methods of a backend (`serialize_..._to_ref`, `deserialize_..._from_ref`), which
+are not async, on the event loop that all its triggers share. A call to a database that answers takes some milliseconds.
+If the database is away, these methods wait only briefly: the caller soon gets the error, and can wait with `await`.
+Other calls wait as usual. In a notebook, for example, every call runs on an event loop, but nothing else needs it.
 """
 
 from __future__ import annotations
@@ -13,15 +14,21 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 
 PATIENCE_SECONDS = 1.0
-"""How long a call is made again that holds up a loop."""
+"""How long a call on an event loop is repeated."""
 
 _holds_up_a_loop: ContextVar[bool] = ContextVar("holds_up_a_loop", default=False)
 
 
 @contextmanager
 def sparing_the_event_loop() -> Iterator[None]:
-    """In the block a call waits but briefly, if this thread runs an event loop."""
-    token = _holds_up_a_loop.set(_runs_a_loop())
+    """In the block, calls wait only briefly if this thread runs an event loop."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        has_loop = False
+    else:
+        has_loop = True
+    token = _holds_up_a_loop.set(has_loop)
     try:
         yield
     finally:
@@ -29,13 +36,10 @@ def sparing_the_event_loop() -> Iterator[None]:
 
 
 def patience_here(patience: float) -> float:
-    """How long a call is made again, of those who would do so for `patience` seconds."""
+    """For how many seconds a call with this patience is repeated here."""
     return min(patience, PATIENCE_SECONDS) if _holds_up_a_loop.get() else patience
 
 
-def _runs_a_loop() -> bool:
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return False
-    return True
+def holds_up_a_loop() -> bool:
+    """Whether this call blocks an event loop."""
+    return _holds_up_a_loop.get()

@@ -1,4 +1,4 @@
-"""What our stores can do beyond Airflow's contract, one ability a protocol, so that a caller names what it needs."""
+"""What our stores can do beyond Airflow's contract. Each ability is a protocol, so that callers can name it."""
 
 from __future__ import annotations
 
@@ -10,20 +10,21 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
-    from airflow_resume.backends.cleanup import Judged
+    from airflow_resume.backends.rows.cleanup import Judged
 
 
 @dataclass(frozen=True, kw_only=True)
 class Version:
-    """A value that a key had, or has."""
+    """A value that a key has or had."""
 
     version: int
-    """Another number with every write, in no order."""
+    """A new number with every write. The numbers have no order."""
     value: JsonValue
+    """As JSON."""
     at: datetime
     """When it was written, in UTC, by the clock of the writer."""
     try_number: int
-    """Of the task that wrote it; 0 when that is not known."""
+    """The try number of the task that wrote it; 0 if that is not known."""
 
 
 @runtime_checkable
@@ -31,7 +32,11 @@ class Scans(Protocol):
     """A store that knows its keys."""
 
     def scan(self, prefix: str) -> list[str]:
-        """The keys that begin with it, sorted."""
+        """The keys that begin with `prefix`, sorted.
+
+        Args:
+            prefix: of the keys; an empty one gives all.
+        """
         ...
 
 
@@ -42,8 +47,13 @@ class ComparesAndSets(Protocol):
     def compare_and_set(self, key: str, expected_version: int, value: JsonValue) -> int | None:
         """Write if the key has that version (0: if there is no such key).
 
+        Args:
+            key: of the value.
+            expected_version: the version that the key must have; 0: there must be no such key.
+            value: JSON, not None.
+
         Returns:
-            The new version, or None when it is another one and nothing was written.
+            The new version; None if the key has another version, so that nothing was written.
         """
         ...
 
@@ -53,7 +63,11 @@ class KeepsHistory(Protocol):
     """A store that knows the versions of a key."""
 
     def history(self, key: str) -> Sequence[Version]:
-        """The version that is there now, and those before it that were kept, newest first. Empty without a value."""
+        """The current version and the older ones that were kept, newest first. Empty if there is no value.
+
+        Args:
+            key: of the value.
+        """
         ...
 
 

@@ -1,4 +1,4 @@
-"""Airflow's own backend for its server, with the same tables, made to bear trouble and to clean up without races.
+"""Airflow's own backend for its server, with the same tables, but it repeats failed calls, and cleans up without races.
 
 A call that is given a session is a part of somebody's transaction, and is made once. To repeat a statement inside it
 would be wrong: MySQL has rolled back the whole transaction after a deadlock, PostgreSQL takes nothing more in it, and
@@ -6,13 +6,12 @@ what was read before may not be true any more. Only who began the transaction ca
 gives every call the session of the request, which ends with status 500, and the task's client makes it again.
 
 A call without a session is a transaction of its own, and is made again, its commit included. So is every step of
-`cleanup`, which is all that Airflow calls without one.
+`cleanup`, the only method that Airflow calls without a session.
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from datetime import datetime, timezone
@@ -21,24 +20,25 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from sqlalchemy import ColumnElement, delete, select
 from sqlalchemy.exc import DBAPIError
-from tenacity import AsyncRetrying, Retrying
 
-from airflow_resume.backends.dialects import read_url
-from airflow_resume.backends.patience import PATIENCE_SECONDS, patiently
+from airflow_resume.backends.dialects.registry import dialect_of
+from airflow_resume.backends.span import PATIENCE_SECONDS, patience_of
 from airflow_resume.errors import CleanupIncompleteError, MissingDriverError
+from airflow_resume.patience import Patience
+from airflow_resume.shown import get_logger
 
 try:
+    from airflow import settings
     from airflow.configuration import conf
     from airflow.models.task_state_store import TaskStateStoreModel
     from airflow.state.metastore import MetastoreBackend
     from airflow.utils.session import create_session
-
-    from airflow import settings
 except ImportError as error:
     raise MissingDriverError(
         "HardenedMetastoreBackend is for `[state_store] backend` of Airflow's server, and there is no"
         f" apache-airflow-core >= 3.3 here ({error}).",
         "Use SqlStoreBackend on a worker.",
+        extra=None,
     ) from error
 
 if TYPE_CHECKING:
@@ -46,14 +46,14 @@ if TYPE_CHECKING:
     from sqlalchemy.ext.asyncio import AsyncSession
     from sqlalchemy.orm import Session
 
-log = logging.getLogger(__name__)
+log = get_logger(__name__)
 
 T = TypeVar("T")
 
 BATCH = 1_000
 """Rows that are deleted in one transaction, where `[state_store] state_cleanup_batch_size` is 0."""
 LARGEST_BATCH = 10_000
-"""More are not deleted in one: a statement has a limit, on SQLite 32,766 values."""
+"""The most rows that are deleted in one transaction, because a statement has a limit: on SQLite 32,766 values."""
 
 
 class HardenedMetastoreBackend(MetastoreBackend):
@@ -63,7 +63,7 @@ class HardenedMetastoreBackend(MetastoreBackend):
     deletes no row that was set again meanwhile, and needs no more memory for a million rows than for a thousand.
 
     Args:
-        patience: seconds for which a call is made again.
+        patience: for how many seconds a call is repeated.
         sleep: waits between two attempts of a call that is not async.
     """
 
@@ -108,7 +108,7 @@ class HardenedMetastoreBackend(MetastoreBackend):
         session: Session | None = None,
         **writer: Any,
     ) -> None:
-        """Keep the text, and who wrote it."""
+        """Keep the text, and note who wrote it."""
         self._call(partial(super().set_asset_state_store, scope, key, value, kind=kind, **writer), session)
 
     async def aget(self, scope: StoreScope, key: str, *, session: AsyncSession | None = None) -> str | None:
@@ -155,18 +155,20 @@ class HardenedMetastoreBackend(MetastoreBackend):
     def cleanup(self) -> None:
         """Delete what has expired, as Airflow does: rows of tasks whose `expires_at` is over, and no others.
 
-        Rows go in batches by primary key, each in a transaction of its own that asks again whether they have expired.
-        A batch that cannot be deleted is left out. It may be killed at any time, and be run again.
+        Rows are deleted in batches by primary key. Each batch is a transaction of its own, which checks again that the
+        rows have expired. A batch that cannot be deleted is left out. The cleanup may be killed at any time and run
+        again.
 
         Raises:
-            CleanupIncompleteError: a batch was left out, or no further one could be looked for; the others are gone.
+            CleanupIncompleteError: a batch was left out, or the next one could not be looked for. The others are
+                deleted.
         """
         expired = TaskStateStoreModel.expires_at < datetime.now(timezone.utc)
         deleted, failures = 0, list[DBAPIError]()
         try:
             for ids in self._pages(expired, batch_size()):
                 deleted += self._delete_batch(ids, expired, failures)
-        except DBAPIError as error:  # without an answer to a look there is no next one
+        except DBAPIError as error:  # without an answer the next batch is not known
             failures.append(error)
         log.info("Deleted %d expired rows of %s", deleted, TaskStateStoreModel.__tablename__)
         if failures:
@@ -174,10 +176,12 @@ class HardenedMetastoreBackend(MetastoreBackend):
                 f"{len(failures)} batches were left out, the first because of: {failures[0].orig}. {deleted} rows were"
                 " deleted.",
                 "Run it again for the others.",
+                failed=len(failures),
+                deleted=deleted,
             ) from failures[0]
 
     def _delete_batch(self, ids: Sequence[int], expired: ColumnElement[bool], failures: list[DBAPIError]) -> int:
-        """How many of the rows were deleted; if none was, the failures say why."""
+        """Delete a batch, and return how many rows were deleted. If it fails, its error is added to `failures`."""
         try:
             return self._in_transaction(partial(_delete, ids, expired))
         except DBAPIError as error:
@@ -186,7 +190,7 @@ class HardenedMetastoreBackend(MetastoreBackend):
             return 0
 
     def _pages(self, expired: ColumnElement[bool], size: int) -> Iterator[Sequence[int]]:
-        """The ids of the rows that have expired, so many at a time."""
+        """The ids of the rows that have expired, `size` of them at a time."""
         after = 0
         while ids := self._in_transaction(partial(_read_page, expired, after, size)):
             yield ids
@@ -195,27 +199,27 @@ class HardenedMetastoreBackend(MetastoreBackend):
     # --- again and again ------------------------------------------------------------------------------------------
 
     def _in_transaction(self, work: Callable[[Session], T]) -> T:
-        """What the work gives, in a session that nobody else has."""
+        """The result of the work, which gets a session of its own."""
 
         def once() -> T:
             with create_session(scoped=False) as session:
                 return work(session)
 
-        return Retrying(sleep=self._sleep, **self._patiently())(once)
+        return self._patience_now().call(once, sleep=self._sleep)
 
     def _call(self, call: Callable[..., T], session: Session | None) -> T:
         if session is not None:
             return call(session=session)
         # Airflow takes the thread's session then, in which the caller may have begun something.
-        return call() if _is_in_transaction() else Retrying(sleep=self._sleep, **self._patiently())(call)
+        return call() if _is_in_transaction() else self._patience_now().call(call, sleep=self._sleep)
 
     async def _acall(self, call: Callable[..., Awaitable[T]], session: AsyncSession | None) -> T:
         if session is not None:
             return await call(session=session)
-        return await AsyncRetrying(sleep=asyncio.sleep, **self._patiently())(call)
+        return await self._patience_now().acall(call, sleep=asyncio.sleep)
 
-    def _patiently(self) -> dict[str, Any]:
-        return patiently(is_passing, lambda: self._patience)
+    def _patience_now(self) -> Patience:
+        return patience_of(is_passing, lambda: self._patience)
 
 
 def batch_size() -> int:
@@ -225,11 +229,11 @@ def batch_size() -> int:
 
 
 def is_passing(error: BaseException) -> bool:
-    """Whether the same call may succeed when it is made again."""
+    """Whether the same call may succeed if it is repeated."""
     if settings.engine is None:
         return False
-    _, dialect = read_url(settings.engine.url)
-    return dialect.is_passing(error)
+    dialect = dialect_of(settings.engine.url.get_backend_name())
+    return dialect is not None and dialect.is_passing(error)
 
 
 def _is_in_transaction() -> bool:
@@ -245,7 +249,7 @@ def _read_page(expired: ColumnElement[bool], after: int, size: int, session: Ses
 
 def _delete(ids: Sequence[int], expired: ColumnElement[bool], session: Session) -> int:
     """Delete those of the rows that are still expired."""
-    # Nothing is kept in this session that would have to be told of it.
+    # This session holds no objects that would have to be updated.
     statement = delete(TaskStateStoreModel).execution_options(synchronize_session=False)
     count: int = session.execute(statement.where(TaskStateStoreModel.id.in_(ids), expired)).rowcount  # type: ignore[attr-defined]
     return count

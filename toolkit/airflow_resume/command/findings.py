@@ -1,21 +1,90 @@
-"""What the doctor says of the facts: pure, so that every word of it can be tested without a sick database."""
+"""What the doctor says of a database: pure functions of facts, so that tests of findings need no faulty database."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from pathlib import Path
 
 from airflow_resume.backends.backend import MAX_VALUE_BYTES
-from airflow_resume.command.facts import Answers, Facts, File, Rows
-from airflow_resume.command.mounts import is_network
-from airflow_resume.command.places import NEWEST
+from airflow_resume.backends.dialects.base import Journal
+from airflow_resume.backends.schema.manager import HOW_TO_MIGRATE
+from airflow_resume.backends.schema.migrations import NEWEST
+from airflow_resume.errors import BackendSettingError
 
 CLOCK_SECONDS = 5
-"""Clocks may differ by so much."""
+"""By how many seconds clocks may differ."""
+
+_NETWORK = re.compile(
+    r"nfs\d?|cifs|smb\w*|9p|afs|ceph|lustre|gpfs|beegfs|glusterfs|davfs"
+    r"|fuse\.(sshfs|s3fs|glusterfs|ceph\S*|rclone|gcsfuse|davfs\S*|smb\S*|nfs\S*|goofys|blobfuse\S*)"
+)
 
 
-class Level(Enum):
+# --- the facts ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class File:
+    """The file of a database."""
+
+    path: Path
+    exists: bool
+    writable: bool
+    """Whether it can be written, and its folder too if a log is made beside it."""
+    file_system: str | None
+    open_to_others: Sequence[str] = ()
+    """The names of those of its files that other users may read or write."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RowCounts:
+    """How many values there are."""
+
+    all: int
+    expired: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answers:
+    """What the database said."""
+
+    product: str
+    schema: int
+    """The version of the tables; 0: there are none."""
+    usable: bool = True
+    """Whether this program can use them."""
+    damage: str | None = None
+    """Why they cannot be used, and what to do, where they are not as they were left."""
+    remedy: str = ""
+    may_create: bool | None = None
+    """Whether this user may make tables; None if that was not asked, or is not known."""
+    rows: RowCounts | None = None
+    """None if the tables are not those that we know."""
+    journal: Journal | None = None
+    packet_limit: int | None = None
+    clock_seconds: float | None = None
+    """How far the server's clock is ahead of ours."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DatabaseFacts:
+    """All that the doctor knows."""
+
+    file: File | None = None
+    answers: Answers | None = None
+    """None if nothing was asked, because there is no file yet, or nothing answered."""
+    trouble: str | None = None
+    codec: BackendSettingError | None = None
+    """Why the codec of the configuration cannot be had."""
+
+
+# --- the findings ---------------------------------------------------------------------------------------------
+
+
+class Severity(Enum):
     """How bad it is."""
 
     OK = "ok"
@@ -27,103 +96,107 @@ class Level(Enum):
 class Finding:
     """One thing that was looked at."""
 
-    level: Level
+    level: Severity
     about: str
     found: str
     remedy: str = ""
     """What to do; nothing where all is well."""
 
 
-def judge(facts: Facts) -> list[Finding]:
-    """Everything that was looked at, in the order in which it would be mended."""
-    return list(_judge(facts))
-
-
-def _judge(facts: Facts) -> Iterator[Finding]:
+def judge(facts: DatabaseFacts) -> list[Finding]:
+    """Everything that was looked at, in the order in which one would fix it."""
+    found: list[Finding] = []
     if facts.file is not None:
-        yield _file(facts.file)
-        yield _file_system(facts.file)
+        found += _of_file(facts.file)
     if facts.trouble is not None:
-        yield _error("connection", facts.trouble, "Is the URL right, does the server run, and may you use it?")
+        found.append(_error("connection", facts.trouble, "Is the URL right, does the server run, and may you use it?"))
     if facts.answers is not None:
-        yield _ok("database", facts.answers.product)
-        yield _schema(facts.answers.schema)
-        yield from _settings(facts.answers)
-        if facts.answers.rows is not None:
-            yield _rows(facts.answers.rows)
+        found += _of_answers(facts.answers)
+    if facts.codec is not None:
+        found.append(_error("codec", facts.codec.message, facts.codec.remedy or ""))
+    return found
 
 
-def _file(file: File) -> Finding:
+def _of_file(file: File) -> Iterator[Finding]:
     if not file.writable:
         found = f"{file.path} or its folder cannot be written"
-        return _error("file", found, "Give the user that runs the tasks the right to write both.")
-    if not file.exists:
-        return _warning("file", f"{file.path} does not exist", "Is the URL right? `airflow-resume migrate` makes it.")
-    return _ok("file", f"{file.path} can be written")
-
-
-def _file_system(file: File) -> Finding:
+        yield _error("file", found, "Give the user that runs the tasks the right to write both.")
+    elif not file.exists:
+        yield _warning("file", f"{file.path} does not exist", "Is the URL right? `airflow-resume migrate` makes it.")
+    else:
+        yield _ok("file", f"{file.path} can be written")
+    if file.open_to_others:
+        names = ", ".join(file.open_to_others)
+        remedy = "These files contain all state. Take the rights of others away (chmod 600), unless they need them."
+        yield _warning("permissions", f"other users may read or write {names}", remedy)
     if file.file_system is None:
-        return _ok("file system", "not known")
-    if is_network(file.file_system):
+        yield _ok("file system", "not known")
+    elif is_network(file.file_system):
         remedy = "SQLite's locks do not work there: use a local disk, or PostgreSQL, MySQL or MariaDB."
-        return _warning("file system", f"{file.file_system}, of the network", remedy)
-    return _ok("file system", file.file_system)
+        yield _warning("file system", f"{file.file_system}, of the network", remedy)
+    else:
+        yield _ok("file system", file.file_system)
 
 
-def _schema(version: int) -> Finding:
-    if version > NEWEST:
-        found = f"version {version} of the tables, and this airflow-resume knows {NEWEST}"
-        return _error("schema", found, "Upgrade airflow-resume here, or use another database.")
+def is_network(file_system: str) -> bool:
+    """Whether other hosts see the same files, so that locks cannot be relied on."""
+    return _NETWORK.fullmatch(file_system) is not None
+
+
+def _of_answers(answers: Answers) -> Iterator[Finding]:
+    yield _ok("database", answers.product)
+    yield _schema(answers) if answers.damage is None else _error("schema", answers.damage, answers.remedy)
+    if answers.journal is not None:
+        found = f"{answers.journal.mode}, synchronous {answers.journal.synchronous}"
+        if answers.journal.mode in {"wal", "memory"}:
+            yield _ok("journal", found)
+        else:
+            yield _warning("journal", found, "Readers wait for a writer. Set it once: PRAGMA journal_mode = WAL.")
+    if answers.packet_limit is not None:
+        found = f"{answers.packet_limit} bytes"
+        if answers.packet_limit > MAX_VALUE_BYTES:
+            yield _ok("max_allowed_packet", found)
+        else:
+            found += f", and a value may have {MAX_VALUE_BYTES} (max_value_bytes)"
+            yield _warning("max_allowed_packet", found, "Larger values are refused: raise it on the server.")
+    if answers.clock_seconds is not None:
+        ahead = answers.clock_seconds
+        found = f"the server's is {abs(ahead):.1f} s {'ahead' if ahead > 0 else 'behind'}"
+        if abs(ahead) <= CLOCK_SECONDS:
+            yield _ok("clock", found)
+        else:
+            remedy = "Set both by NTP: what expires is judged by the clock of whoever cleans up."
+            yield _warning("clock", found, remedy)
+    if answers.rows is not None:
+        remedy = "`airflow-resume cleanup` deletes what has expired." if answers.rows.expired else ""
+        found = f"{answers.rows.all}, {answers.rows.expired} expired"
+        yield Finding(level=Severity.OK, about="values", found=found, remedy=remedy)
+
+
+def _schema(answers: Answers) -> Finding:
+    version = answers.schema
     if version == NEWEST:
         return _ok("schema", f"version {version}, the newest")
+    if version > NEWEST:
+        found = f"version {version} of the tables, and this airflow-resume knows {NEWEST}"
+        if answers.usable:
+            return _warning("schema", f"{found}; it can use them", "Upgrade airflow-resume here when it is convenient.")
+        return _error("schema", found, "Upgrade airflow-resume here, or use another database.")
     found = f"version {version}, and {NEWEST} is the newest" if version else "no tables"
-    return _warning("schema", found, "`airflow-resume migrate` makes them, and so does the first use.")
-
-
-def _settings(answers: Answers) -> Iterator[Finding]:
-    """Of the database, as far as its kind has them."""
-    if answers.journal is not None:
-        yield _journal(answers.journal, answers.synchronous)
-    if answers.packet_limit is not None:
-        yield _packet(answers.packet_limit)
-    if answers.clock_seconds is not None:
-        yield _clock(answers.clock_seconds)
-
-
-def _journal(mode: str, synchronous: str | None) -> Finding:
-    found = f"{mode}, synchronous {synchronous}"
-    if mode in {"wal", "memory"}:
-        return _ok("journal", found)
-    return _warning("journal", found, "Readers wait for a writer. Set it once: PRAGMA journal_mode = WAL.")
-
-
-def _packet(limit: int) -> Finding:
-    if limit > MAX_VALUE_BYTES:
-        return _ok("max_allowed_packet", f"{limit} bytes")
-    found = f"{limit} bytes, and a value may have {MAX_VALUE_BYTES} (max_value_bytes)"
-    return _warning("max_allowed_packet", found, "Larger values are refused: raise it on the server.")
-
-
-def _clock(difference: float) -> Finding:
-    found = f"the server's is {abs(difference):.1f} s {'ahead' if difference > 0 else 'behind'}"
-    if abs(difference) <= CLOCK_SECONDS:
-        return _ok("clock", found)
-    return _warning("clock", found, "Set both by NTP: what expires is judged by the clock of whoever cleans up.")
-
-
-def _rows(rows: Rows) -> Finding:
-    remedy = "`airflow-resume cleanup` deletes what has expired." if rows.expired else ""
-    return Finding(level=Level.OK, about="values", found=f"{rows.all}, {rows.expired} expired", remedy=remedy)
+    if answers.may_create is not False:
+        return _warning("schema", found, "`airflow-resume migrate` makes them, and so does the first use.")
+    level = Severity.WARNING if version and answers.usable else Severity.ERROR
+    found += ", and this user may not make any (no CREATE right)"
+    return Finding(level=level, about="schema", found=found, remedy=HOW_TO_MIGRATE)
 
 
 def _ok(about: str, found: str) -> Finding:
-    return Finding(level=Level.OK, about=about, found=found)
+    return Finding(level=Severity.OK, about=about, found=found)
 
 
 def _warning(about: str, found: str, remedy: str) -> Finding:
-    return Finding(level=Level.WARNING, about=about, found=found, remedy=remedy)
+    return Finding(level=Severity.WARNING, about=about, found=found, remedy=remedy)
 
 
 def _error(about: str, found: str, remedy: str) -> Finding:
-    return Finding(level=Level.ERROR, about=about, found=found, remedy=remedy)
+    return Finding(level=Severity.ERROR, about=about, found=found, remedy=remedy)

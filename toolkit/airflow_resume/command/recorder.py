@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from airflow_resume.command.contract import RESULTS
+from airflow_resume.command.conformance import RESULTS
 
 
 @dataclass
@@ -32,20 +32,17 @@ class Recorder:
             self.groups[item.nodeid] = module.rpartition(".")[2]
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Called for the set-up, the test and what comes after it."""
+        """Called for the set-up, the test and the tear-down."""
         name = report.nodeid.rpartition("::")[2]
         new = {"group": self.groups[report.nodeid], "test": name, "outcome": "passed", "reason": ""}
         test = self.tests.setdefault(report.nodeid, new)
         test["properties"] = report.user_properties
         if report.outcome != "passed" and test["outcome"] != "failed":
-            test.update(outcome=report.outcome, reason=_reason(report))
-
-
-def _reason(report: pytest.TestReport) -> str:
-    if isinstance(report.longrepr, tuple):
-        return report.longrepr[2].removeprefix("Skipped: ")
-    crash = getattr(report.longrepr, "reprcrash", None)
-    return report.longreprtext if crash is None else str(crash.message)
+            crash = getattr(report.longrepr, "reprcrash", None)
+            reason = report.longreprtext if crash is None else str(crash.message)
+            if isinstance(report.longrepr, tuple):
+                reason = report.longrepr[2].removeprefix("Skipped: ")
+            test.update(outcome=report.outcome, reason=reason)
 
 
 def main(folder: Path, *arguments: str) -> int:

@@ -1,7 +1,7 @@
-"""The decision: from what is known about a job to the next step. Pure, total, and the only place that decides.
+"""The decision: from the facts about a job to the next step. Pure, total, and the only place that decides.
 
-The shell (`run.py`) asks `decide`, takes the step, adds what it learned to the facts, and asks again, until a step
-ends the attempt. So two rows such as "look it up" and "adopt it" are two questions, not one function with a detour.
+`JobRun` (run.py) calls `decide`, takes the step, adds what it learned to the facts, and calls `decide` again, until a
+step ends the attempt. So "look it up" and "adopt it" are two decisions, not one function with a branch.
 """
 
 from __future__ import annotations
@@ -20,12 +20,13 @@ class JobStatus(str, Enum):
     CANCELLING = "cancelling"
     """Being stopped; it may still do something."""
     SUCCEEDED = "succeeded"
+    """Ended with success."""
     FAILED = "failed"
     """Ended without success, cancelled included."""
     GONE = "gone"
     """The job system does not know the id (any more)."""
     UNKNOWN = "unknown"
-    """No telling. Never treated as failed."""
+    """The status is not known. Never treated as failed."""
 
     @property
     def is_terminal(self) -> bool:
@@ -34,10 +35,10 @@ class JobStatus(str, Enum):
 
 
 class Phase(str, Enum):
-    """How far the record of a job has come."""
+    """How far a job has got, according to its record."""
 
     INTENT = "intent"
-    """About to submit; the job may or may not exist."""
+    """About to be submitted; the job may or may not exist."""
     SUBMITTED = "submitted"
     """The id is known."""
     TERMINAL = "terminal"
@@ -45,92 +46,117 @@ class Phase(str, Enum):
 
 
 class Lookup(Enum):
-    """What looking the token up has brought."""
+    """The outcome of looking for the job by its token."""
 
     NOT_ASKED = "not asked"
     FOUND = "found"
     MISSING = "missing"
     UNSETTLED = "unsettled"
-    """Nothing yet, and the attempt had no time to ask for long enough."""
+    """Not found yet, and the attempt was interrupted before it had asked for long enough."""
 
 
 class Stray(Enum):
-    """What looking for live jobs of the slot has brought, before a submit."""
+    """The outcome of looking for live jobs of the slot, before a submit."""
 
     NOT_ASKED = "not asked"
     NONE = "none"
     THIS_TOKENS = "this token's"
-    """A live job with the very token of this claim: an attempt of this run submitted it, and the record was lost."""
+    """A live job with the token of this claim: an attempt of this run submitted it, and the record was lost."""
     ENDED = "ended"
     """A job with the token of this claim has ended: the record of it was lost, and the claim needs another token."""
+    WRONG = "not looked up by the token"
+    """Every new token leads to a job that has ended, so the look-up does not use the token."""
     OURS = "ours"
-    """A live job of the slot, and the deployment is known: nobody else can have submitted it."""
+    """A live job of the slot. The deployment is known, so it was submitted by this one."""
     SOMEBODYS = "somebody's"
-    """A live job of the slot, and the deployment is not known: it may be that of another one."""
+    """A live job of the slot. The deployment is not known, so it may be of another one."""
 
 
 class Step(str, Enum):
     """What to do next. The value is how the log names it."""
 
     LOOK_UP = "look up"
+    """Ask the job system for a job with the token on record."""
     ADOPT = "adopt"
+    """Take the job that was found into the record."""
     ADOPT_STRAY = "adopt a stray"
-    """Take a job down that only has to end before another one starts."""
+    """Put a job on record that only has to end before another one starts."""
     ASK_STATUS = "ask status"
+    """Ask for the status of the job on record."""
     CONFIRM = "ask again"
-    """One answer that a job is gone, or has failed, is not enough for another one."""
+    """Ask for the status again: one answer that the job is gone or has failed is not enough to submit another one."""
     REVIVE = "take back"
-    """A job that was down as failed has not ended, or not like that."""
+    """Correct the record: the job is on record as failed, but it has not ended, or it has succeeded."""
     SUBMIT = "submit"
-    """Claim a new generation with a new token, and then, if nothing speaks against it, send it."""
+    """Save the claim of a new generation, with a new token. `SEND` makes the request, unless a live job is found first.
+    """
     LOOK_FOR_STRAYS = "look for live jobs of the slot"
+    """Ask for all jobs of the slot, before a submit."""
     SEND = "send"
-    """The submit itself, of a generation that this attempt has claimed."""
+    """Submit the job of the generation that this attempt has claimed."""
     SUBMIT_AGAIN = "submit again"
-    """The same generation with the same token."""
+    """Submit the job of the same generation again, with the same token."""
     WAIT = "wait"
     """Wait for the job that this attempt has submitted."""
     RECONNECT = "reconnect"
     """Wait for a job that an earlier attempt has submitted."""
     CANCEL = "cancel"
+    """Ask for the end of a job that is not wanted."""
     WAIT_FOR_END = "wait for the end"
     """Wait for a job that is not wanted, so that there are never two."""
     GIVE_BACK = "give the slot back"
-    """The worker goes: come back in the same try, by Airflow's reschedule."""
+    """The worker shuts down: come back in the same try, by Airflow's reschedule."""
     FETCH_RESULT = "fetch result"
+    """The job has succeeded: ask for what it returned."""
     RETURN_SAVED = "done"
+    """Return the result that the record has."""
     FAIL_LOST = "fail: submission lost"
+    """Raise `LostSubmissionError`."""
     FAIL_STRAY = "fail: a live job of the slot"
+    """Raise `StrayJobError`."""
+    FAIL_FIND = "fail: find ignores the token"
+    """Raise `JobHookError`."""
     FAIL_JOB = "fail: job failed"
+    """Raise `JobFailedError`; a retry submits another job."""
     FAIL_JOB_FOR_GOOD = "fail: job failed, no other allowed"
+    """Raise `JobFailedForGoodError`."""
     FAIL_GONE = "fail: job gone"
+    """Raise `JobGoneError`."""
     FAIL_INPUTS = "fail: inputs changed"
+    """Raise `JobInputsChangedError`."""
     FAIL_VANISHED = "fail: job vanished"
+    """Raise `JobError`: the job was not found any more while this attempt waited for it."""
     FAIL_STOPPED = "fail: task stopped"
+    """Raise `TaskStoppedError`."""
     FAIL_REPLACED = "fail: replaced"
+    """Raise `SupersededError`."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Facts:
-    """All that a decision depends on.
+class JobFacts:
+    """All that a decision depends on. The fields are many and flat, so that a test case sets only the few that matter.
 
     Args:
-        phase: of the record; None when there is none.
-        fresh: this attempt has claimed the generation, and has not sent it yet.
-        lost: a record should have been there when the generation was claimed, and was not.
+        phase: of the record; None if there is no record.
+        fresh: this attempt has claimed the generation, and has not submitted its job yet.
+        lost: a record should have existed when the generation was claimed, but there was no record.
         has_id: the record has the id of a job.
-        saved_success: the record says the job succeeded; `saved_result`: and keeps what it returned.
-        cleared: the task was cleared since the record was written. inputs_changed: they differ from the job's.
-            is_stray: the job was found by its slot, and is not this run's.
+        saved_success: the record says that the job succeeded.
+        saved_result: the record has the result of the job.
+        cleared: the task was cleared since the record was written.
+        inputs_changed: the inputs of this attempt differ from those of the job.
+        is_stray: the job on record was a stray job, and was put on record only because it has to end first.
         can_find, can_find_strays, can_cancel, is_idempotent: what the job system offers.
-        lookup: what looking the token up has brought in this attempt; stray: what looking for live jobs has.
-        status: what the job system says in this attempt; None when it was not asked.
-        confirmed: it has said so more than once.
-        own: this attempt submitted the job or waited for it, so how it ended is how the attempt ends.
-        cancelled: this attempt has asked for the job to be cancelled.
-        stopped: this attempt is being ended from outside, and the policy is that its job goes too.
+        lookup: the outcome of looking for the job by its token, in this attempt.
+        stray: the outcome of looking for live jobs of the slot, in this attempt.
+        status: what the job system said in this attempt; None if it was not asked.
+        unanswered: the question for the status has failed, and is asked again by a later process of this try.
+        confirmed: the job system has given this status more than once.
+        own: this attempt submitted the job or waited for it, so the attempt ends as the job ended.
+        cancelled: this attempt has asked the job system to cancel the job.
+        stopped: this attempt is being stopped from outside, and the policy is to cancel its job.
         replaced: this attempt knows that another one has taken over.
-        leaving: the worker goes, and the policy is to come back in the same try.
+        leaving: the worker shuts down, and the policy is to come back in the same try.
     """
 
     phase: Phase | None = None
@@ -149,6 +175,7 @@ class Facts:
     lookup: Lookup = Lookup.NOT_ASKED
     stray: Stray = Stray.NOT_ASKED
     status: JobStatus | None = None
+    unanswered: bool = False
     confirmed: bool = False
     own: bool = False
     cancelled: bool = False
@@ -157,7 +184,7 @@ class Facts:
     leaving: bool = False
 
 
-def decide(facts: Facts, policy: ResumePolicy) -> Step:
+def decide(facts: JobFacts, policy: ResumePolicy) -> Step:
     """The next step."""
     if facts.replaced:
         return Step.FAIL_REPLACED
@@ -181,30 +208,34 @@ _NOT_BEGUN_WHEN_LEAVING = {
 }
 
 
-def _next(facts: Facts, policy: ResumePolicy) -> Step:
-    if _must_not_change(facts, policy):
+def _next(facts: JobFacts, policy: ResumePolicy) -> Step:
+    has_job = facts.phase is not None and (facts.has_id or facts.phase is Phase.INTENT)
+    if facts.inputs_changed and policy.on_input_change == "fail" and has_job and not is_unwanted(facts, policy):
         return Step.FAIL_INPUTS
     match facts.phase:
         case None:
             return Step.SUBMIT
         case Phase.INTENT:
-            return _before_send(facts, policy) if facts.fresh else _after_intent(facts, policy)
+            if not facts.fresh:
+                return _after_intent(facts, policy)
+            # The claim is saved. A missing record proves nothing, so first look for live jobs of the slot.
+            return _unless_stray(Step.SEND, facts, policy) if facts.can_find_strays else Step.SEND
         case Phase.SUBMITTED:
             return _unwanted(facts) if is_unwanted(facts, policy) else _wanted(facts, policy)
         case Phase.TERMINAL:
             return _after_end(facts, policy)
 
 
-def _stopped(facts: Facts) -> Step:
-    """Nothing may be submitted any more, and what was submitted a moment ago must not be left behind."""
+def _stopped(facts: JobFacts) -> Step:
+    """The next step of an attempt that is being stopped: submit nothing more, and cancel a job that may be alive."""
     if facts.phase is Phase.INTENT and not facts.fresh and facts.can_find and facts.can_cancel:
         return {Lookup.NOT_ASKED: Step.LOOK_UP, Lookup.FOUND: Step.ADOPT}.get(facts.lookup, Step.FAIL_STOPPED)
     lives = facts.phase is Phase.SUBMITTED and (facts.status is None or not facts.status.is_terminal)
     return Step.CANCEL if lives and facts.can_cancel and not facts.cancelled else Step.FAIL_STOPPED
 
 
-def is_unwanted(facts: Facts, policy: ResumePolicy) -> bool:
-    """Whether the job on record is not the one whose result this attempt is after."""
+def is_unwanted(facts: JobFacts, policy: ResumePolicy) -> bool:
+    """Whether the result of the job on record is of no use to this attempt."""
     return (
         (facts.cleared and policy.on_clear == "resubmit")
         or (facts.inputs_changed and policy.on_input_change == "resubmit")
@@ -212,38 +243,28 @@ def is_unwanted(facts: Facts, policy: ResumePolicy) -> bool:
     )
 
 
-def _must_not_change(facts: Facts, policy: ResumePolicy) -> bool:
-    there_is_a_job = facts.phase is not None and (facts.has_id or facts.phase is Phase.INTENT)
-    changed = facts.inputs_changed and policy.on_input_change == "fail"
-    return changed and there_is_a_job and not is_unwanted(facts, policy)
-
-
-def _before_send(facts: Facts, policy: ResumePolicy) -> Step:
-    """The claim is saved. A missing record proves nothing, so live jobs of the slot are looked for first."""
-    return _unless_stray(Step.SEND, facts, policy) if facts.can_find_strays else Step.SEND
-
-
-def _unless_stray(step: Step, facts: Facts, policy: ResumePolicy) -> Step:
-    """The step, once it is certain that no live job of the slot is in the way."""
+def _unless_stray(step: Step, facts: JobFacts, policy: ResumePolicy) -> Step:
+    """The step, if it is certain that there is no other live job of the slot."""
     ours = {"resubmit": Step.ADOPT_STRAY, "resume": Step.ADOPT, "fail": Step.FAIL_STRAY}[policy.on_stray_job]
     return {
         Stray.NOT_ASKED: Step.LOOK_FOR_STRAYS,
         Stray.NONE: step,
         Stray.THIS_TOKENS: Step.ADOPT,
         Stray.ENDED: Step.SUBMIT,
+        Stray.WRONG: Step.FAIL_FIND,
         Stray.OURS: ours,
         Stray.SOMEBODYS: Step.FAIL_STRAY,
     }[facts.stray]
 
 
-def _after_intent(facts: Facts, policy: ResumePolicy) -> Step:
-    """A job may exist whose id nobody saved."""
+def _after_intent(facts: JobFacts, policy: ResumePolicy) -> Step:
+    """The intent to submit is on record, without an id. So a job may exist."""
     if facts.can_find_strays and (facts.lost or facts.lookup is Lookup.MISSING) and not is_unwanted(facts, policy):
-        if facts.stray is Stray.ENDED and not facts.lost:  # it is the job that was looked for, and a late index
+        if facts.stray is Stray.ENDED and not facts.lost:  # the job that the look-up missed, as the index was late
             return Step.ADOPT
         return _unless_stray(Step.SUBMIT_AGAIN, facts, policy)
     if facts.can_find:
-        # A job that is found is dealt with as a known one; one that is missing and unwanted needs no second life.
+        # A job that is found is treated as a known one; one that is missing and unwanted is not submitted again.
         missing = Step.SUBMIT if is_unwanted(facts, policy) else Step.SUBMIT_AGAIN
         return {Lookup.FOUND: Step.ADOPT, Lookup.MISSING: missing}.get(facts.lookup, Step.LOOK_UP)
     if facts.is_idempotent:
@@ -251,12 +272,12 @@ def _after_intent(facts: Facts, policy: ResumePolicy) -> Step:
     return Step.FAIL_LOST if policy.on_lost_submission == "fail" else Step.SUBMIT
 
 
-def _wanted(facts: Facts, policy: ResumePolicy) -> Step:
-    """The id of a job is known, and its result is what this attempt is after."""
+def _wanted(facts: JobFacts, policy: ResumePolicy) -> Step:
+    """The id of a job is known, and this attempt needs its result."""
     match facts.status:
-        case None:
+        case None if not facts.unanswered:
             return Step.ASK_STATUS
-        case JobStatus.ACTIVE | JobStatus.UNKNOWN:
+        case None | JobStatus.ACTIVE | JobStatus.UNKNOWN:
             return Step.WAIT if facts.own else Step.RECONNECT
         case JobStatus.CANCELLING:
             return Step.WAIT_FOR_END
@@ -268,23 +289,23 @@ def _wanted(facts: Facts, policy: ResumePolicy) -> Step:
             return _gone(facts, policy) if facts.confirmed else Step.CONFIRM
 
 
-def _failed(facts: Facts, policy: ResumePolicy) -> Step:
+def _failed(facts: JobFacts, policy: ResumePolicy) -> Step:
     if policy.on_failed_job == "fail":
         return Step.FAIL_JOB_FOR_GOOD
     return Step.FAIL_JOB if facts.own else Step.SUBMIT
 
 
-def _gone(facts: Facts, policy: ResumePolicy) -> Step:
+def _gone(facts: JobFacts, policy: ResumePolicy) -> Step:
     if policy.on_gone_job == "fail":
         return Step.FAIL_GONE
-    # A job system may not know for a moment what it accepted a moment ago: leave that to the next attempt.
+    # A job system may not know yet what it has just accepted, so the next attempt asks again.
     return Step.FAIL_VANISHED if facts.own else Step.SUBMIT
 
 
-def _unwanted(facts: Facts) -> Step:
+def _unwanted(facts: JobFacts) -> Step:
     """The id of a job is known, and it must have ended before another one starts."""
     if facts.status is None:
-        return Step.ASK_STATUS
+        return Step.WAIT_FOR_END if facts.unanswered else Step.ASK_STATUS
     if facts.status is JobStatus.SUCCEEDED or (facts.status.is_terminal and facts.confirmed):
         return Step.SUBMIT
     if facts.status.is_terminal:
@@ -293,7 +314,7 @@ def _unwanted(facts: Facts) -> Step:
     return Step.CANCEL if may_cancel else Step.WAIT_FOR_END
 
 
-def _after_end(facts: Facts, policy: ResumePolicy) -> Step:
+def _after_end(facts: JobFacts, policy: ResumePolicy) -> Step:
     """The record says that the job has ended."""
     if not facts.has_id:
         return Step.SUBMIT
@@ -308,8 +329,8 @@ def _after_end(facts: Facts, policy: ResumePolicy) -> Step:
     return _gone(facts, policy) if facts.confirmed else Step.CONFIRM
 
 
-def _after_failure(facts: Facts, policy: ResumePolicy) -> Step:
-    """An earlier attempt was told that the job failed. Ask once more: systems that retry a job take that back."""
+def _after_failure(facts: JobFacts, policy: ResumePolicy) -> Step:
+    """An earlier attempt saw that the job had failed. Ask once more, as some job systems retry a job themselves."""
     match facts.status:
         case None:
             return Step.ASK_STATUS

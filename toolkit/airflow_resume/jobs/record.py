@@ -1,34 +1,40 @@
-"""What is kept about the job of one slot, under `resume.job.<name>`."""
+"""The record of the job of one slot, under `resume.job.<name>`."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime, timezone
-from typing import Any, ClassVar
+from itertools import pairwise
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypedDict
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from airflow_resume import values
-from airflow_resume.attempt import Attempt, Claim, Epoch
+from airflow_resume.attempt import Attempt, Claim, Count, Epoch, Flag, Moment
 from airflow_resume.jobs.decide import JobStatus, Phase
 from airflow_resume.jobs.token import submission_token
-from airflow_resume.record import Record
+from airflow_resume.record import Record, RecordChanges
+from airflow_resume.stored import StoredModel
+
+if TYPE_CHECKING:
+    from typing_extensions import Self, Unpack
 
 KEY_PREFIX = "resume.job"
 MAX_HISTORY = 20
 MAX_HISTORY_BYTES = 8_000
-"""Where long ids make the history larger, its oldest lines go."""
+"""If long ids make the history larger than this, its oldest lines are dropped."""
 MAX_ID_BYTES = 200
-"""A longer id is cut in the history, which is for people to read."""
+"""A longer id is cut in the history, which is only for people."""
 MAX_ID_IN_WORDS = 60
 """Characters of an id in the summary."""
 MAX_OWN_ID_BYTES = values.MAX_BYTES - 2_000
-"""What the id of the job itself may take, so that the rest of the record has room beside it."""
+"""The most that the id of the job itself may take, so that there is room for the rest of the record."""
 MAX_RESULT_BYTES = 4_000
-"""A larger result is not kept in the record; the job system is asked for it again."""
+"""A larger result is not kept in the record; if needed again, it is fetched from the job system. The same for notes."""
 
 
 class SavedResult(BaseModel):
-    """A result small enough to keep, encoded; boxed, so that a result of None is not an absent one."""
+    """A small result, or notes, encoded. As an object, so that the result None differs from no result."""
 
     model_config = ConfigDict(defer_build=True, frozen=True, extra="allow")
 
@@ -36,21 +42,17 @@ class SavedResult(BaseModel):
 
     @classmethod
     def of(cls, result: object) -> SavedResult | None:
-        """The result as it is kept; None when it is too large, or not of a kind that can be kept exactly."""
+        """The result as it is kept; None if it is too large, or of a kind that cannot be kept exactly."""
         try:
-            return cls._of(result)
-        except Exception:  # noqa: BLE001  it may have methods of any kind, and is delivered whatever they do
+            # A small result has few parts; a large or endless one must not be walked through to its end.
+            if not values.has_at_most(MAX_RESULT_BYTES, result) or not values.is_exact(result):
+                return None
+            encoded = values.encode(result)
+            if encoded is not None:
+                values.check(encoded)
+            return cls(value=encoded) if len(values.dumps(encoded).encode()) <= MAX_RESULT_BYTES else None
+        except Exception:  # noqa: BLE001  methods of the result may raise anything; it is returned all the same
             return None
-
-    @classmethod
-    def _of(cls, result: object) -> SavedResult | None:
-        # Whatever is small has few parts; a large or endless one must not be walked through to its end.
-        if not values.has_at_most(MAX_RESULT_BYTES, result) or not values.is_exact(result):
-            return None
-        encoded = values.encode(result)
-        if encoded is not None:
-            values.check(encoded)
-        return cls(value=encoded) if len(values.dumps(encoded).encode()) <= MAX_RESULT_BYTES else None
 
     def decoded(self) -> Any:
         """The result as it was."""
@@ -58,50 +60,111 @@ class SavedResult(BaseModel):
 
 
 class Generation(BaseModel):
-    """One line of the history: a job that is no longer the one of the slot, and why."""
+    """One line of the history: an earlier job of the slot, and why it was replaced."""
 
     model_config = ConfigDict(defer_build=True, frozen=True, extra="allow", populate_by_name=True)
 
-    generation: int
+    generation: Annotated[int, Field(strict=True, ge=1)]
     token: str
     id: JsonValue = None
     status: str | None = None
-    try_number: int = Field(validation_alias="try", serialization_alias="try")
+    try_number: Count = Field(validation_alias="try", serialization_alias="try")
     reason: str
 
 
-class JobRecord(Record):
-    """The job of one slot, and the jobs before it (the newest `MAX_HISTORY`).
+class WaitingChanges(TypedDict, total=False):
+    """What may change in a `Waiting`."""
 
-    `stray`: it is not this run's, and only has to end. `lost`: there should have been a record when it was claimed, and
-    there was none. `error`: the kind of error that its submit raised.
+    unknown_since: Moment | None
+    unanswered: Count | None
+    own: Flag | None
+
+
+class Waiting(StoredModel):
+    """How long one try has been waiting for the job by rescheduling itself.
+
+    `unknown_since`: since when the status has been unknown. `unanswered`: how many questions in a row have failed with
+    a transient error. `own`: the try ends as the job ends.
+    """
+
+    try_number: Count = Field(validation_alias="try", serialization_alias="try")
+    since: Moment
+    unknown_since: Moment | None = None
+    unanswered: Count | None = None
+    own: Flag | None = None
+
+    def changed(self, **changes: Unpack[WaitingChanges]) -> Self:
+        """The same wait with these fields; raises as `with_changes`."""
+        return self.with_changes(changes)
+
+
+class JobRecordChanges(RecordChanges, total=False):
+    """What may change in the record of a job, see `JobRecord`."""
+
+    epoch: Epoch
+    token: str
+    phase: Phase
+    id: JsonValue
+    status: JobStatus | None
+    submitted_at: Moment | None
+    waiting: Waiting | None
+    stray: Flag | None
+    lost: Flag | None
+    error: str | None
+    notes: SavedResult | None
+    result: SavedResult | None
+    claim: Claim
+    history: tuple[Generation, ...]
+
+
+class JobRecord(Record):
+    """The job of one slot, and the newest `MAX_HISTORY` of the earlier ones. Flat, as people read it in Airflow's UI.
+
+    `stray`: the job was a stray job, and only has to end. `lost`: there should have been a record when the generation
+    was claimed, but there was no record. `error`: the type of the error that the submit raised. `notes`: what the
+    client of the job system has noted about the submission, for later attempts.
     """
 
     FIRST: ClassVar[tuple[str, ...]] = ("status", "id", "submitted_at", "phase", "claim")
 
     epoch: Epoch
     fingerprint: str | None = None
-    generation: int = Field(ge=1)
+    generation: int = Field(strict=True, ge=1)
     token: str = Field(min_length=1)
     phase: Phase
     id: JsonValue = None
     status: JobStatus | None = None
-    submitted_at: datetime | None = None
-    stray: bool | None = None
-    lost: bool | None = None
+    submitted_at: Moment | None = None
+    waiting: Waiting | None = None
+    stray: Flag | None = None
+    lost: Flag | None = None
     error: str | None = None
+    notes: SavedResult | None = None
     result: SavedResult | None = None
     claim: Claim
     history: tuple[Generation, ...] = ()
 
-    @model_validator(mode="after")
-    def _make_sense(self) -> JobRecord:
-        """What a person edited may be of the right types and still say nothing that can be gone by."""
+    def changed(self, **changes: Unpack[JobRecordChanges]) -> Self:
+        """The record with these fields; raises as `with_changes`."""
+        return self.with_changes(changes)
+
+    def check(self) -> None:
+        """Refuse fields that contradict each other, as after an edit by hand."""
         if self.phase is Phase.SUBMITTED and self.id is None:
             raise ValueError("a submitted job has an id")
         if self.phase is Phase.TERMINAL and not (self.status is None or self.status.is_terminal):
             raise ValueError(f"a job that has ended is not {self.status.value}")
-        return self
+        if self.phase is Phase.INTENT and self.id is not None:
+            raise ValueError("a job that is about to be submitted has no id yet")
+        if self.id is None and any(part is not None for part in (self.status, self.result, self.submitted_at)):
+            raise ValueError("a record with a status, a result or a submit time has an id")
+        if self.waiting is not None and self.id is None:
+            raise ValueError("a job that is waited for has an id")
+        if self.result is not None and (self.phase, self.status) != (Phase.TERMINAL, JobStatus.SUCCEEDED):
+            raise ValueError("only a job that has succeeded has a result")
+        past = [line.generation for line in self.history]
+        if any(later <= earlier for earlier, later in pairwise([*past, self.generation])):
+            raise ValueError("the generations of the history precede this one, in order")
 
     def summary(self) -> str:
         """Such as `submitted as application_17 at 2026-01-01 13:20 UTC, active, try 2 since 2026-01-01 14:05 UTC`."""
@@ -122,40 +185,57 @@ class JobRecord(Record):
         return ", ".join(part for part in parts if part is not None)
 
     def with_less_history(self) -> JobRecord | None:
-        """Without the older half of the history; then without the result, which the job system is asked for again."""
+        """The record without the older half of its history, or else without its result, which can be fetched again."""
         if self.history:
-            return self.model_copy(update={"history": self.history[(len(self.history) + 1) // 2 :]})
-        return None if self.result is None else self.model_copy(update={"result": None})
+            return self.changed(history=self.history[(len(self.history) + 1) // 2 :])
+        return None if self.result is None else self.changed(result=None)
 
     def next_generation(
         self, attempt: Attempt, *, name: str, now: datetime, fingerprint: str | None, reason: str
     ) -> JobRecord:
         """The intent to submit another job in place of this one."""
+        shown_id = values.dumps(self.id)
         past = Generation(
             generation=self.generation,
             token=self.token,
-            id=_shortened(self.id),
+            id=self.id if len(shown_id) <= MAX_ID_BYTES else f"{shown_id[:MAX_ID_BYTES]}...",
             status=None if self.status is None else self.status.value,
             try_number=self.claim.try_number,
             reason=reason,
         )
-        fresh = first_generation(
-            self.key, attempt, name=name, now=now, fingerprint=fingerprint, generation=self.generation + 1
-        )
-        # From the old record on, so that fields of a newer version that this one does not know are kept.
-        return self.model_copy(
-            update={
-                **{field: getattr(fresh, field) for field in JobRecord.model_fields},
-                "history": _newest((*self.history, past)),
-            }
+        history = (*self.history, past)[-MAX_HISTORY:]
+        while sum(len(line.model_dump_json()) for line in history) > MAX_HISTORY_BYTES:
+            history = history[1:]
+        return _intent(
+            self.key,
+            attempt,
+            self.generation + 1,
+            name=name,
+            now=now,
+            fingerprint=fingerprint,
+            history=history,
+            unknown=self.model_extra or {},  # fields of a newer version are kept
         )
 
 
-def first_generation(
-    key: str, attempt: Attempt, *, name: str, now: datetime, fingerprint: str | None, generation: int = 1
-) -> JobRecord:
+def first_generation(key: str, attempt: Attempt, *, name: str, now: datetime, fingerprint: str | None) -> JobRecord:
     """The intent to submit the first job of a slot."""
+    return _intent(key, attempt, 1, name=name, now=now, fingerprint=fingerprint, history=(), unknown={})
+
+
+def _intent(
+    key: str,
+    attempt: Attempt,
+    generation: int,
+    *,
+    name: str,
+    now: datetime,
+    fingerprint: str | None,
+    history: tuple[Generation, ...],
+    unknown: Mapping[str, Any],
+) -> JobRecord:
     return JobRecord(
+        **unknown,
         key=key,
         epoch=attempt.epoch,
         fingerprint=fingerprint,
@@ -163,12 +243,8 @@ def first_generation(
         token=submission_token(attempt, name, generation),
         phase=Phase.INTENT,
         claim=attempt.claim(now),
+        history=history,
     )
-
-
-def _shortened(external_id: JsonValue) -> JsonValue:
-    text = values.dumps(external_id)
-    return external_id if len(text) <= MAX_ID_BYTES else f"{text[:MAX_ID_BYTES]}..."
 
 
 def _in_words(external_id: JsonValue) -> str:
@@ -178,11 +254,3 @@ def _in_words(external_id: JsonValue) -> str:
 
 def _minute(moment: datetime) -> str:
     return f"{moment.astimezone(timezone.utc):%Y-%m-%d %H:%M} UTC"
-
-
-def _newest(history: tuple[Generation, ...]) -> tuple[Generation, ...]:
-    """As many lines as there is room for."""
-    kept = history[-MAX_HISTORY:]
-    while sum(len(line.model_dump_json()) for line in kept) > MAX_HISTORY_BYTES:
-        kept = kept[1:]
-    return kept

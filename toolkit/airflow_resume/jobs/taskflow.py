@@ -6,16 +6,16 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
-from airflow.sdk.exceptions import AirflowTaskTimeout
-
+from airflow_resume.arguments import check_context, check_store
 from airflow_resume.attempt import AnyContext
 from airflow_resume.channel import on_event_loop
-from airflow_resume.errors import EventLoopError
+from airflow_resume.compat import AirflowTaskTimeout
+from airflow_resume.errors import UsageError
 from airflow_resume.jobs.decide import JobStatus
 from airflow_resume.jobs.policy import ResumePolicy
 from airflow_resume.jobs.protocol import Jobs, JobsWithResult
 from airflow_resume.jobs.run import JobRun
-from airflow_resume.killed import told_of_kill
+from airflow_resume.killed import kill_listener
 from airflow_resume.store import StateStore
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def run_job(
     context: AnyContext | None = None,
     store: StateStore | None = None,
 ) -> object:
-    """Submit one job, wait for it, and return its result: one job and one result, however often this is tried.
+    """Submit one job, wait for it, and return its result: one job and one result over all tries.
 
     Args:
         jobs: the job system, see `Jobs`.
@@ -65,8 +65,8 @@ def run_job(
         policy: what to do where there is a choice.
         inputs: what the job is made from, as JSON. A later attempt with other inputs follows
             `policy.on_input_change`. Only a fingerprint is stored.
-        statuses: what words of the job system mean, such as `{"DONE": "succeeded"}`, where it differs from the usual or
-            the usual is not clear.
+        statuses: what words of the job system mean, such as `{"DONE": "succeeded"}`, for those that are not among the
+            usual words or have another meaning.
         context: of the task; by default that of the running one.
         store: used instead of the task's, for scripts and tests.
 
@@ -76,16 +76,22 @@ def run_job(
     Raises:
         JobFailedError: the job failed while this attempt waited for it; a retry submits another.
         LostSubmissionError: an earlier attempt may have left a job that cannot be found.
+        JobHookError: `jobs.find` returns jobs that were not submitted with the token.
         SupersededError: another attempt has replaced this one.
         NoStateStoreError: no task is running, and no `store` was given.
-        EventLoopError: it was called on an event loop, which it would hold up: await `arun_job` there.
-        (and the other `JobError`s, each saying what to do.)
+        StoreUnavailableError: the store could not be reached, or the given store raised an error of its own.
+        UsageError: it was called on an event loop, which it would block: await `arun_job` there.
+        JobError: and its other subclasses, whose messages say what to do.
     """
     if on_event_loop():
-        raise EventLoopError(
-            "run_job was called on an event loop, which it would hold up until the job has ended.",
+        raise UsageError(
+            "run_job was called on an event loop, which it would block until the job has ended.",
             "Write: result = await arun_job(...), with the same arguments.",
         )
+    if context is not None:
+        check_context(context)
+    if store is not None:
+        check_store(store)
     run = JobRun(jobs, name=name, policy=policy, inputs=inputs, statuses=statuses, context=context, store=store)
     with cancelled_on_kill(run.killed, context):
         return run.run()
@@ -93,10 +99,10 @@ def run_job(
 
 @contextmanager
 def cancelled_on_kill(killed: Callable[[], object], context: AnyContext | None) -> Iterator[None]:
-    """While the block runs, Airflow's `on_kill` of the task reaches the job, by `killed` of its run."""
-    with told_of_kill(killed, context):
+    """While the block runs, Airflow's `on_kill` of the task calls `killed` of the run."""
+    with kill_listener(killed, context):
         try:
             yield
-        except AirflowTaskTimeout:  # Airflow calls on_kill only when this block is left already
+        except AirflowTaskTimeout:  # Airflow calls on_kill only after this block was left
             killed()
             raise

@@ -1,4 +1,4 @@
-"""The counters and the span of Airflow's own mixin, by their names, so that dashboards go on working."""
+"""The counters and the span of Airflow's own mixin, with the same names, so that dashboards keep working."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _COUNTERS = {
 
 
 def counters_of(step: Step, *, had_job: bool) -> list[str]:
-    """Which counters the decision of an attempt moves."""
+    """The counters that the decision of an attempt increments."""
     attempts = ["reconnect_attempt"] if had_job else []
     if step in {Step.SUBMIT, Step.SUBMIT_AGAIN}:
         return [*attempts, "terminal_resubmit" if had_job else "fresh_submit"]
@@ -28,13 +28,13 @@ def counters_of(step: Step, *, had_job: bool) -> list[str]:
 
 
 def count(name: str, tags: Mapping[str, str]) -> None:
-    """Move the counter `resumable_job.<name>`."""
+    """Increment the counter `resumable_job.<name>`."""
     metrics.count(f"resumable_job.{name}", tags)
 
 
 @contextmanager
 def decision_span(key: str, tags: Mapping[str, str]) -> Iterator[Span]:
-    """The span around the decision, which ends before anything is submitted or waited for."""
+    """The span of the decision. It ends before anything is submitted or waited for."""
     from opentelemetry import trace
 
     with trace.get_tracer(__name__).start_as_current_span("resumable_job.resume_decision") as span:

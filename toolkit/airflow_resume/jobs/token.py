@@ -1,20 +1,22 @@
-"""The token of a submission: 32 hexadecimal digits, of which the first 16 say whose it is and the others which one.
+"""The token of a submission: 32 hexadecimal digits, 16 that identify the slot and 16 that identify the submission.
 
-The *slot* part is made from the names of the deployment, Dag, run, task, map index and slot: it is the same for all
-jobs that a slot ever has, so a job system that can search finds all of them by it. Names come back, though: a Dag run
-that is deleted and made again has the same. The *nonce* does not. It is made from when the Dag run started, from
-`max_tries` (which moves when the task is cleared) and the generation, so that an attempt which has lost its record
-comes to the same token again, and another life of the Dag run never does. Where the start is not known it is drawn.
+The *slot* part is made from the names of the deployment, Dag, run, task, map index and slot. It is the same for all
+jobs of a slot, so a job system that can search finds all of them by it. But a Dag run that is deleted and created again
+has the same names. So the *nonce* is made from the start of the Dag run, from `max_tries` (which changes when the task
+is cleared) and from the generation. An attempt that has lost its record computes the same token again. A run that was
+deleted and created again computes another one. If the start of the run is not known, the nonce is random.
 """
 
 from __future__ import annotations
 
 import hashlib
+import re
 import secrets
 from typing import TYPE_CHECKING
 
 from airflow_resume import values
 from airflow_resume.deployment import deployment
+from airflow_resume.shown import short_repr
 
 if TYPE_CHECKING:
     from airflow_resume.attempt import Attempt
@@ -22,28 +24,31 @@ if TYPE_CHECKING:
 SLOT_DIGITS = NONCE_DIGITS = 16
 LENGTH = SLOT_DIGITS + NONCE_DIGITS
 LEAST, MOST = 16, 256
-"""The lengths that a token can be given. Below 16 digits two jobs might get the same."""
+"""The lengths that a token can have. With fewer than 16 digits, two jobs might have the same token."""
 
 
 class SubmissionToken(str):
-    """What can be asked of a token: `SubmissionToken(token).slot`.
+    """A token with its parts: `SubmissionToken(token).slot`.
 
-    Hooks are handed a plain `str`, as there are libraries that write nothing else (PyYAML's safe dumper is one). Tokens
-    of version 0.1 have no parts; there `slot` is a text that finds nothing else.
+    Hooks get a plain `str`, as some libraries do not write subclasses (such as PyYAML's safe dumper). Tokens of version
+    0.1 have no parts, so a search with their `slot` finds nothing.
     """
 
     __slots__ = ()
 
     @property
     def slot(self) -> str:
-        """What it begins with, in common with all tokens of the same slot: 16 hexadecimal digits."""
+        """The beginning that all tokens of a slot have in common: 16 hexadecimal digits."""
         return self[:SLOT_DIGITS]
 
     def of_length(self, digits: int) -> str:
-        """A longer or shorter form, for an API that asks for one: always the same for the same token.
+        """A longer or shorter form, for an API that requires one: always the same for the same token.
 
         A longer one begins with the token, so it begins with the slot too. A shorter one has half of its digits from
         the slot and half from the nonce.
+
+        Args:
+            digits: how many hexadecimal digits it shall have, 16 to 256.
 
         Raises:
             ValueError: fewer than 16 digits, or more than 256.
@@ -56,18 +61,38 @@ class SubmissionToken(str):
         return self[: digits // 2] + self[SLOT_DIGITS : SLOT_DIGITS + digits - digits // 2]
 
 
+def check_token(token: str) -> None:
+    """Refuse a text that cannot be a token, nor a form of a token that a job system returns.
+
+    Raises:
+        ValueError: too short or too long, or with a space or a character that is not visible ASCII.
+    """
+    if not _ANY_TOKEN.fullmatch(token):
+        raise ValueError(f"token: {short_repr(token)} has not {LEAST} to {MOST} visible characters of ASCII")
+
+
+_ANY_TOKEN = re.compile(f"[!-~]{{{LEAST},{MOST}}}")
+
+
 def is_form_of(token: str, other: str) -> bool:
-    """Whether `other` is the token, or one of its longer and shorter forms."""
+    """Whether `other` is the token or one of its longer and shorter forms, in any case."""
+    other = other.lower()
+    token = token.lower()
     return other == token or (LEAST <= len(other) <= MOST and SubmissionToken(token).of_length(len(other)) == other)
 
 
+def is_of_slot(slot: str, token: str) -> bool:
+    """Whether a token, in any form and case, belongs to the slot."""
+    return token.lower().startswith(slot[: min(SLOT_DIGITS, len(token) // 2)].lower())
+
+
 def token_is_derived(attempt: Attempt) -> bool:
-    """Whether an attempt of the same run that has lost its record would come to the same token."""
+    """Whether an attempt of the same run that has lost its record makes the same token again."""
     return attempt.has_identity and attempt.epoch.run_started is not None
 
 
 def submission_token(attempt: Attempt, name: str, generation: int) -> str:
-    """The token of one generation of one slot. A script has no identity, so there all of it is drawn."""
+    """The token of one generation of one slot. A script has no identity, so its tokens are random."""
     if not attempt.has_identity:
         return secrets.token_hex(LENGTH // 2)
     slot = values.fingerprint([deployment() or "", *attempt.scope.identity(), name], length=SLOT_DIGITS)

@@ -1,16 +1,16 @@
-"""Telling a broken connection, an answer and a refusal apart, by the error that a request has raised.
+"""Classifying the error of a request: a broken connection, an answer, or a refusal.
 
-Hooks wrap errors in errors of their own, so everything here looks at the error and at what lies beneath it:
+Hooks wrap errors in errors of their own, so everything here looks at the error and at the errors it was raised from:
 
-- `__cause__`, and an exception that the error holds (`reason`, `args[0]`, ...), as HTTP clients hand them on;
-- `__context__` only where the error is plainly a wrapper: one of Airflow's, raised without `from` by the very function
-  that had caught the other, as `HttpHook.check_response` does. Any other context is what happened *before*: a
-  connection that is lost while the 404 of another request is being handled is a lost connection.
+- `__cause__`, and an exception in an attribute of the error (`reason`, `args[0]`, ...), as HTTP clients set it;
+- `__context__` only if the error is certainly a wrapper: one of Airflow's, raised without `from` by the same function
+  that had caught the other, as in `HttpHook.check_response`. Any other context is what happened *before*: a connection
+  that is lost while the 404 of another request is being handled is a lost connection.
 
-The outermost error that tells something counts. So a transport error hides the HTTP status of whatever it was raised
-from, and of two statuses the outer one is the answer. A group of errors tells what every one of its errors tells.
+The outermost error with information counts. So a transport error hides the HTTP status of the error that it was raised
+from, and of two statuses the outer one is the answer. For a group, all of its errors must have the property.
 
-Types are known by name, so that no HTTP library needs to be installed, let alone imported.
+Types are recognised by name, so that no HTTP library needs to be installed or imported.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ _NOT_FOUND = {404, 410}
 _HTTP_ERRORS = range(400, 600)
 _REFUSALS = set(range(400, 500)) - {
     _REQUEST_TIMEOUT,
-    409,  # a job with this name, or another request in the way: it may be the one that an earlier try created
+    409,  # there is a job with this name, or a conflicting request: an earlier try may have made it
     423,
     425,
     _TOO_MANY_REQUESTS,
-    499,  # the request was given up half-way; also what google.api_core makes of a cancelled call
+    499,  # the client gave up during the request; google.api_core uses it for a cancelled call too
 }
-"""The request was understood and declined, so it has created nothing."""
+"""The request was understood and refused, so it has created nothing."""
 
 _TIME_OUTS = (TimeoutError, asyncio.TimeoutError, concurrent.futures.TimeoutError, subprocess.TimeoutExpired)
 
@@ -48,6 +48,8 @@ _NEVER_SENT = {
     "socket.gaierror",
     "httpx.ConnectTimeout",
     "httpcore.ConnectTimeout",
+    "httpx2.ConnectTimeout",
+    "httpcore2.ConnectTimeout",
     "requests.exceptions.ConnectTimeout",
     "urllib3.exceptions.ConnectTimeoutError",
     "urllib3.exceptions.NewConnectionError",
@@ -57,10 +59,12 @@ _NEVER_SENT = {
     "botocore.exceptions.ConnectTimeoutError",
     "botocore.exceptions.EndpointConnectionError",
 }
-# Raised for a refused connection, and for a TLS handshake that failed, or a proxy that did: what lies beneath tells.
+# Raised for a refused connection, and also if a TLS handshake or a proxy failed: the error beneath tells which.
 _PERHAPS_NEVER_SENT = {
     "httpx.ConnectError",
     "httpcore.ConnectError",
+    "httpx2.ConnectError",
+    "httpcore2.ConnectError",
     "requests.exceptions.ConnectionError",
     "urllib3.exceptions.MaxRetryError",
     "urllib3.exceptions.ProxyError",
@@ -72,6 +76,7 @@ _TRANSPORT_ERRORS = {
     *_NEVER_SENT,
     *_PERHAPS_NEVER_SENT,
     "httpx.TransportError",
+    "httpx2.TransportError",
     "http.client.HTTPException",
     "requests.exceptions.ChunkedEncodingError",
     "requests.exceptions.Timeout",
@@ -85,7 +90,7 @@ _TRANSPORT_ERRORS = {
     "ssl.SSLError",
     "builtins.ConnectionError",
 }
-# Only the last of several tries is seen, and an earlier one may have been carried out.
+# These show only the last of several tries, and an earlier one may have been executed.
 _SEVERAL_TRIES = {"tenacity.RetryError", "google.api_core.exceptions.RetryError"}
 
 _STATUS_OF_GRPC = {
@@ -99,7 +104,7 @@ _STATUS_OF_GRPC = {
     "ABORTED": 409,
     "RESOURCE_EXHAUSTED": _TOO_MANY_REQUESTS,
 }
-"""Of the codes that a service gives by itself; the others may come from anywhere on the way."""
+"""Of the codes that only the service itself returns; the others may come from a proxy or the client."""
 
 
 def matches(error: BaseException, match: ErrorMatch) -> bool:
@@ -113,17 +118,18 @@ def was_refused(error: BaseException) -> bool:
     """Whether the error is proof that the request behind it has created nothing.
 
     Proof is a request that was not sent (a refused connection, a host name that was not resolved, a connect time-out),
-    and one that was answered with HTTP 4xx, but for 408, 409, 423, 425, 429 and 499. Everything else is none: also an
-    error of a question (GET, HEAD), as what was asked about may have been created before; the last error of several
-    tries; and a gRPC call that found nobody, because a server may report the like of its own calls in the same words.
+    and one that was answered with HTTP 4xx, except 408, 409, 423, 425, 429 and 499. No proof is an error of a question
+    (GET, HEAD), as the job that it asks about may exist; the last error of several tries; and a gRPC call that found no
+    server, as a server may report a failed call of its own with the same code.
 
-    A client that tries again by itself and hides its earlier errors (botocore, urllib3 when told to repeat a POST)
-    cannot be seen through.
+    If a client tries again by itself and hides its earlier errors (botocore, urllib3 if told to repeat a POST), that
+    cannot be detected.
     """
     return all(_is_proof(path) for path in _paths(error))
 
 
 def _is_proof(path: list[BaseException]) -> bool:
+    """For one path, see `was_refused`."""
     if any(_is_question(each) or _is_named(each, _SEVERAL_TRIES) for each in path):
         return False
     for each in path:
@@ -138,9 +144,9 @@ def _is_proof(path: list[BaseException]) -> bool:
 
 
 def _is_question(error: BaseException) -> bool:
-    """Whether the request behind an error only asked; not every client says."""
+    """Whether the request only asked for something. Not every client provides the request."""
     requests = [
-        _attribute(error, "request"),  # requests, httpx
+        _attribute(error, "request"),  # requests, httpx, httpx2
         _attribute(_attribute(error, "response"), "request"),
         _attribute(error, "request_info"),  # aiohttp
     ]
@@ -148,18 +154,26 @@ def _is_question(error: BaseException) -> bool:
 
 
 def _was_tried_before(error: BaseException) -> bool:
-    """Whether botocore says that this was not its first try."""
+    """Whether this was not the first try, according to botocore."""
     response = _attribute(error, "response")
     metadata = response.get("ResponseMetadata") if isinstance(response, dict) else None
     return isinstance(metadata, dict) and bool(metadata.get("RetryAttempts"))
 
 
 def is_passing(error: BaseException) -> bool:
-    """Whether the same question may be answered in a moment: trouble with the connection, HTTP 5xx or 429.
+    """Whether the same question may be answered later: a connection error, HTTP 5xx or 429.
 
-    AWS throttles with HTTP 400 and a code.
+    When AWS throttles, it answers with HTTP 400 and a code.
     """
-    return all(_passes(path) for path in _paths(error))
+
+    def passes(path: list[BaseException]) -> bool:
+        if any(map(_is_throttled, path)):
+            return True
+        if (answer := _answer(path)) is not None:
+            return _is_passing_status(answer[1])
+        return any(isinstance(each, OSError) or _is_trouble(each) for each in path)
+
+    return all(map(passes, _paths(error)))
 
 
 def _is_throttled(error: BaseException) -> bool:
@@ -169,23 +183,15 @@ def _is_throttled(error: BaseException) -> bool:
     return any(word in code for word in ("Throttl", "TooManyRequests", "RequestLimitExceeded", "SlowDown"))
 
 
-def _passes(path: list[BaseException]) -> bool:
-    if any(map(_is_throttled, path)):
-        return True
-    if (answer := _answer(path)) is not None:
-        return _is_passing_status(answer[1])
-    return any(isinstance(each, OSError) or _is_trouble(each) for each in path)
-
-
 def is_interruption(error: BaseException) -> bool:
-    """Whether this was trouble on the way to the job system, and not a time-out or a file error of the caller's own."""
-    return all(_interrupts(path) for path in _paths(error))
+    """Whether the connection to the job system failed, rather than a time-out or file access of the caller's own."""
 
+    def interrupts(path: list[BaseException]) -> bool:
+        if (answer := _answer(path)) is not None:
+            return _is_passing_status(answer[1])
+        return any(_is_named(each, _TRANSPORT_ERRORS) for each in path)
 
-def _interrupts(path: list[BaseException]) -> bool:
-    if (answer := _answer(path)) is not None:
-        return _is_passing_status(answer[1])
-    return any(_is_named(each, _TRANSPORT_ERRORS) for each in path)
+    return all(map(interrupts, _paths(error)))
 
 
 def _is_passing_status(status: int) -> bool:
@@ -195,7 +201,7 @@ def _is_passing_status(status: int) -> bool:
 def is_not_found(error: BaseException) -> bool:
     """Whether the job system answered HTTP 404 or 410.
 
-    A proxy whose service is away answers 404 as well, but with a page for people; that says nothing about a job.
+    A proxy answers 404 too when its service is not available, but with an HTML page. That says nothing about a job.
     """
     answers = [_answer(path) for path in _paths(error)]
     return all(answer is not None and answer[1] in _NOT_FOUND and not _is_page(answer[0]) for answer in answers)
@@ -210,25 +216,26 @@ def _is_page(error: BaseException) -> bool:
 
 
 def is_unknown_word(error: BaseException) -> bool:
-    """Whether an enum of the client was asked for a member that it does not have: a status it has not heard of."""
-    return any(isinstance(each, ValueError) and _was_raised_by_enum(each) for path in _paths(error) for each in path)
-
-
-def _was_raised_by_enum(error: BaseException) -> bool:
-    trace = error.__traceback__
-    while trace is not None and trace.tb_next is not None:
-        trace = trace.tb_next
-    return trace is not None and trace.tb_frame.f_globals.get("__name__") == enum.__name__
+    """Whether an enum of the client has no such member, as for a status that the client does not know."""
+    for each in (each for path in _paths(error) for each in path if isinstance(each, ValueError)):
+        trace = each.__traceback__
+        while trace is not None and trace.tb_next is not None:
+            trace = trace.tb_next
+        if trace is not None and trace.tb_frame.f_globals.get("__name__") == enum.__name__:
+            return True
+    return False
 
 
 def _paths(error: BaseException, seen: frozenset[int] = frozenset()) -> Iterator[list[BaseException]]:
-    """The errors from the outermost to the innermost; in a group that is one path for each of its errors."""
+    """The errors from the outermost to the innermost; for a group, one path for each of its errors."""
     path: list[BaseException] = []
     each: BaseException | None = error
     while each is not None and id(each) not in seen:
         path.append(each)
         seen |= {id(each)}
-        if members := [member for member in _members(each) if id(member) not in seen]:
+        is_group = any(base.__name__ == "BaseExceptionGroup" for base in type(each).__mro__)
+        members = [member for member in each.exceptions if id(member) not in seen] if is_group else []  # type: ignore[attr-defined]
+        if members:
             for member in members:
                 yield from ([*path, *rest] for rest in _paths(member, seen))
             return
@@ -236,13 +243,8 @@ def _paths(error: BaseException, seen: frozenset[int] = frozenset()) -> Iterator
     yield path
 
 
-def _members(error: BaseException) -> tuple[BaseException, ...]:
-    is_group = any(base.__name__ == "BaseExceptionGroup" for base in type(error).__mro__)
-    return error.exceptions if is_group else ()  # type: ignore[attr-defined]
-
-
 def _beneath(error: BaseException) -> BaseException | None:
-    """What the error was raised from, or holds; see the head of this module."""
+    """The error that this one was raised from, or has in an attribute; see the docstring of this module."""
     held = [_attribute(error, name) for name in ("reason", "original_error", "inner_exception", "os_error")]
     for inner in (error.__cause__, *held, *error.args[:1]):
         if isinstance(inner, BaseException):
@@ -251,7 +253,7 @@ def _beneath(error: BaseException) -> BaseException | None:
 
 
 def _wraps_its_context(error: BaseException) -> bool:
-    """Whether the function that raised this error of Airflow's is the one that had caught the other."""
+    """Whether this error is one of Airflow's, raised by the function that had caught its context."""
     context = error.__context__
     if context is None or error.__suppress_context__ or not _is_airflows_own(error):
         return False
@@ -262,7 +264,7 @@ def _wraps_its_context(error: BaseException) -> bool:
 
 
 def _answer(path: list[BaseException]) -> tuple[BaseException, int] | None:
-    """The outermost error that carries an HTTP status, and the status; None where it was trouble on the way."""
+    """The outermost error with an HTTP status, and that status; None if the connection failed."""
     for each in path:
         if (status := _http_status(each)) is not None:
             return each, status
@@ -272,14 +274,16 @@ def _answer(path: list[BaseException]) -> tuple[BaseException, int] | None:
 
 
 def _http_status(error: BaseException) -> int | None:
-    """The HTTP status that an error carries; clients keep it in several places, and others keep other things there."""
-    if _is_airflows_own(error) or not isinstance(error, Exception):  # as SystemExit, whose code is not HTTP's
+    """The HTTP status of an error. Clients keep it in several attributes, which other errors use for other things."""
+    if _is_airflows_own(error) or not isinstance(error, Exception):  # e.g. SystemExit, whose code is not of HTTP
         return None
-    return next((int(status) for status in _candidates(error) if _is_http_error(status)), None)
+    # No bool, no text, and no enum of a client's own.
+    statuses = (status for status in _candidates(error) if type(status) in {int, HTTPStatus})
+    return next((int(status) for status in statuses if status in _HTTP_ERRORS), None)
 
 
 def _candidates(error: BaseException) -> Iterator[Any]:
-    """What may be a status. The last ones are only asked for if need be, as reading them may warn."""
+    """Values that may be a status. The last ones are only read if needed, as reading them may warn."""
     response = _attribute(error, "response")
     if isinstance(response, dict):  # botocore
         metadata = response.get("ResponseMetadata")
@@ -292,13 +296,8 @@ def _candidates(error: BaseException) -> Iterator[Any]:
             yield _STATUS_OF_GRPC.get(error.code().name)  # type: ignore[attr-defined]
 
 
-def _is_http_error(status: object) -> bool:
-    """No bool, no text, and no enum of a client's own."""
-    return type(status) in {int, HTTPStatus} and status in _HTTP_ERRORS
-
-
 def _attribute(holder: object, name: str) -> Any:
-    """An attribute, or None; a property of somebody else's error may raise whatever it likes."""
+    """An attribute, or None; a property of an error of another library may raise anything."""
     try:
         return getattr(holder, name, None)
     except Exception:  # noqa: BLE001

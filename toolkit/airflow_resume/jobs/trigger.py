@@ -1,58 +1,51 @@
 """Waiting for a job in the triggerer: `JobTrigger` to subclass, and `PollJobTrigger` for a client that has a status.
 
-Theory of operation. A trigger only says when to look: the task that comes back asks the job system itself, so an event
-that is early, doubled or lost costs a question and no job. What a trigger alone can do is cancel, because a deferred
-task has no process. Airflow calls `on_kill` when the trigger is not the triggerer's to run any more, and takes that for
-the deed of a person. It need not be: a triggerer that stalled finds its triggers given to another one. So the state of
-the task is asked for first, and the job is left alone where that does not show what a person did.
+Theory of operation. The event of a trigger only starts the task again, which then asks the job system itself. So an
+event that is early, doubled or lost costs a question and no job. But only the trigger can cancel the job of a deferred
+task, because that task has no process. Airflow calls `on_kill` whenever the triggerer must stop running the trigger, as
+if a person had ended the task. That is not always so: if a triggerer stalls, its triggers are given to another one. So
+the state of the task is asked for first, and the job is left alone unless it shows that a person ended the task.
 
-Nothing imports this module but who makes a trigger, in a hook such as `job_trigger`: Airflow's triggers are costly to
-import when a Dag file is read, and they come with Airflow itself, not with its Task SDK.
+Only code that makes a trigger imports this module, in a hook such as `job_trigger`: Airflow's triggers are slow to
+import when a Dag file is read, and they are part of Airflow itself, not of its Task SDK.
 """
 
 from __future__ import annotations
 
 import asyncio
-import inspect
-import logging
 from abc import abstractmethod
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import asdict
 from datetime import datetime, timedelta
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
-from tenacity import AsyncRetrying, before_sleep_log, stop_after_attempt, wait_fixed
 
 from airflow_resume import values
 from airflow_resume.attempt import utc_now
 from airflow_resume.errors import JobStatusUnknownError
 from airflow_resume.jobs.decide import JobStatus
-from airflow_resume.jobs.ending import Ending
+from airflow_resume.jobs.ending import DELETED, Ending, ending_of_trigger, goes_with_it
 from airflow_resume.jobs.policy import PollPolicy, ResumePolicy
 from airflow_resume.jobs.poll import Clock, pauses
-from airflow_resume.jobs.protocol import ENDED_SOMEHOW, checked_status, classify_word, plain_word
-from airflow_resume.jobs.transport import is_not_found, is_passing, is_unknown_word, matches
+from airflow_resume.jobs.trigger_client import TriggerClient
+from airflow_resume.patience import Patience, for_tries
+from airflow_resume.shown import get_logger, say_another_try
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
-log = logging.getLogger(__name__)
+log = get_logger(__name__)
 
 ANSWER_SECONDS = 20.0
-"""How long to ask for the state of the task. Airflow gives `on_kill` 30 seconds in all.
-"""
+"""How long to ask for the state of the task. Airflow gives `on_kill` 30 seconds in all."""
 _asked_ahead: set[asyncio.Task[str | None]] = set()
-"""A triggerer sets up its API when it is asked for the first time, which takes seconds, and more than 20 on a machine
-with much to do. So each triggerer asks once before it matters."""
+"""A triggerer sets up its API when it is first asked. That takes seconds, and on a busy machine more than 20. So each
+triggerer asks once before the answer matters.
+"""
 CANCEL_TRIES, CANCEL_PAUSE = 3, 1.0
 CLOCK_SKEW = timedelta(minutes=1)
 """How far the clocks of a scheduler and of a triggerer may be apart."""
-
-_MARKED = {"failed", "removed", "skipped", "success", "upstream_failed"}
-DELETED = "deleted"
-"""The state of a task instance that Airflow does not have any more."""
 
 
 class JobTrigger(BaseTrigger):
@@ -74,18 +67,18 @@ class JobTrigger(BaseTrigger):
             async def cancel(self) -> None:
                 await client(self.region).cancel(self.external_id)
 
-    The class must be importable by the triggerer, so it stands in a module and not in a function. Arguments are kept in
-    Airflow's database, encrypted with its Fernet key where it has one: pass the name of a connection, not a password.
+    The triggerer imports the class, so define it in a module and not in a function. Arguments are kept in Airflow's
+    database, encrypted with its Fernet key if it has one: pass the name of a connection, not a password.
 
     The job is cancelled when the task is marked failed or successful, or its run is deleted (`cancel_on_kill`), and
-    when it is cleared (`cancel_on_clear`). It lives on when a triggerer stops, is killed or is replaced, when the
-    deferral times out, and when Airflow does not say what became of the task.
+    when the task is cleared (`cancel_on_clear`). It is left alone when a triggerer stops, is killed or is replaced,
+    when the deferral times out, and when the state of the task cannot be learned.
 
     Args:
         external_id: of the job, any JSON value but None.
         cancel_on_kill: see above; `follow` sets it.
-        cancel_on_clear: see above; likewise.
-        deadline: when the deferral times out, in ISO 8601; likewise.
+        cancel_on_clear: see above; `follow` sets it.
+        deadline: when the deferral times out, in ISO 8601; `follow` sets it.
     """
 
     def __init__(
@@ -105,13 +98,13 @@ class JobTrigger(BaseTrigger):
         self._cancelled = False
 
     def follow(self, policy: ResumePolicy, *, now: Callable[[], datetime] = utc_now) -> None:
-        """Cancel when the policy says so, and not when `poll.timeout` is over. For whoever defers."""
-        self.cancel_on_kill = "user" in policy.cancel_on
-        self.cancel_on_clear = self.cancel_on_kill and policy.on_clear == "resubmit"
+        """Cancel as the policy says, and not when `poll.timeout` has passed. Call it before the task defers."""
+        self.cancel_on_kill = goes_with_it(Ending.USER, policy, final=False)
+        self.cancel_on_clear = goes_with_it(Ending.CLEARED, policy, final=False)
         self.deadline = None if policy.poll.timeout is None else (now() + policy.poll.timeout).isoformat()
 
     def arguments(self) -> dict[str, Any]:
-        """What the trigger is made from, as JSON."""
+        """The arguments of `__init__`, as JSON."""
         return {
             "external_id": self.external_id,
             "cancel_on_kill": self.cancel_on_kill,
@@ -120,17 +113,17 @@ class JobTrigger(BaseTrigger):
         }
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
-        """Where the class is, and its arguments.
+        """The import path of the class, and its arguments.
 
         Raises:
-            TypeError: the class cannot be imported, as it was made in a function.
-            InvalidValueError: an argument is no JSON.
+            TypeError: the class is defined in a function, so it cannot be imported.
+            InvalidValueError: an argument is not JSON.
         """
         kind = type(self)
         if "<locals>" in kind.__qualname__:
             raise TypeError(
-                f"{kind.__qualname__} cannot be imported by the triggerer, as it was made in a function.\n"
-                f"Put the class into a module."
+                f"{kind.__qualname__} is defined in a function, so the triggerer cannot import it.\n"
+                f"Define the class in a module."
             )
         arguments = self.arguments()
         values.check(arguments, at=kind.__name__)
@@ -138,13 +131,13 @@ class JobTrigger(BaseTrigger):
 
     @abstractmethod
     async def wait(self) -> object:
-        """Return when the job has ended, with how it is: a `JobStatus` or a word.
+        """Return when the job has ended, with its status: a `JobStatus` or a word.
 
         An error ends the deferral: the attempt fails, and the next one reconnects to the job.
         """
 
     async def cancel(self) -> None:
-        """Ask for the end of the job. Called again if it raises."""
+        """Ask for the job to be cancelled. Called again if it raises."""
         raise NotImplementedError
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
@@ -156,19 +149,19 @@ class JobTrigger(BaseTrigger):
         yield TriggerEvent({"external_id": self.external_id, "status": said})  # type: ignore[no-untyped-call]
 
     async def on_kill(self) -> None:
-        """Airflow has taken the trigger away: cancel the job if a person has ended the task and the policy says so."""
+        """Cancel the job if a person has ended the task. Called when the triggerer must stop running the trigger."""
         state = await self._learn_state()
         is_due = self.deadline is not None and utc_now() >= datetime.fromisoformat(self.deadline) - CLOCK_SKEW
         ending = ending_of_trigger(state, is_due=is_due)
-        goes = {Ending.USER: self.cancel_on_kill, Ending.CLEARED: self.cancel_on_clear}.get(ending, False)
+        goes = self._cancels(ending)
         if ending is Ending.UNKNOWN and self.cancel_on_kill:
             log.error(
-                "Nobody knows why the trigger ends; its job %r is left alone, and may be running", self.external_id
+                "Why the trigger ends is not known; its job %r is left alone, and may be running", self.external_id
             )
         elif not goes:
             log.info("The trigger ends (%s, task %s); job %r is left alone", ending.value, state, self.external_id)
         elif not self._can_cancel:
-            log.error("The deferred task ends (%s); nothing can cancel its job %r", ending.value, self.external_id)
+            log.error("The deferred task ends (%s); its job %r cannot be cancelled", ending.value, self.external_id)
         elif not self._cancelled:
             self._cancelled = True
             log.info("The deferred task ends (%s), and its job %r is cancelled", ending.value, self.external_id)
@@ -178,22 +171,32 @@ class JobTrigger(BaseTrigger):
     def _can_cancel(self) -> bool:
         return type(self).cancel is not JobTrigger.cancel
 
+    def _cancels(self, ending: Ending) -> bool:
+        """Whether the job is cancelled. The trigger keeps what `goes_with_it` has said of the policy."""
+        match ending:
+            case Ending.USER:
+                return self.cancel_on_kill
+            case Ending.CLEARED:
+                return self.cancel_on_clear
+            case Ending.SHUTDOWN | Ending.TIMEOUT | Ending.FAILURE | Ending.REPLACED | Ending.UNKNOWN:
+                return False
+
     async def _cancel_patiently(self) -> None:
-        again = AsyncRetrying(
-            stop=stop_after_attempt(CANCEL_TRIES),
-            wait=wait_fixed(CANCEL_PAUSE),
-            before_sleep=before_sleep_log(log, logging.WARNING),
-            reraise=True,
+        patience = Patience(
+            is_passing=lambda error: isinstance(error, Exception),
+            is_enough=for_tries(CANCEL_TRIES),
+            pause=lambda _state: CANCEL_PAUSE,
+            say=say_another_try(log, "The end of the job"),
         )
         try:
-            await again(self.cancel)
-        except BaseException:  # the time that Airflow gives it may be over
+            await patience.acall(self.cancel, sleep=asyncio.sleep)
+        except BaseException:  # such as a cancellation, when the time that Airflow gives has passed
             log.exception("The job %r could not be cancelled, and may be running", self.external_id)
             raise
 
     async def _learn_state(self) -> str | None:
-        """Of the task in Airflow; None when it cannot be learned."""
-        if self.task_instance is None:  # outside a triggerer there is nobody to ask
+        """The state of the task in Airflow; None if it cannot be learned."""
+        if self.task_instance is None:  # outside a triggerer there is no Airflow to ask
             return None
         try:
             return await asyncio.wait_for(asyncio.to_thread(_state_in_airflow, self.task_instance), ANSWER_SECONDS)
@@ -202,28 +205,8 @@ class JobTrigger(BaseTrigger):
             return None
 
 
-_NOBODY_ENDED_IT = {"deferred", "up_for_retry", "up_for_reschedule"}
-"""Another triggerer has it now, or the attempt has failed and another one will wait for the job."""
-
-
-def ending_of_trigger(state: str | None, *, is_due: bool = False) -> Ending:
-    """Why a trigger was taken away.
-
-    Args:
-        state: of its task in Airflow; None when that could not be learned.
-        is_due: the deferral may just have timed out, which looks like a clear to a clock that is behind.
-    """
-    if state is None:
-        return Ending.UNKNOWN
-    if state in _NOBODY_ENDED_IT:
-        return Ending.REPLACED
-    if state in _MARKED or state == DELETED:
-        return Ending.USER
-    return Ending.TIMEOUT if is_due else Ending.CLEARED
-
-
 def _state_in_airflow(ti: Any) -> str:
-    """Asked by a thread, as the question blocks."""
+    """The state of the task instance. It blocks, so call it in a thread."""
     from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 
     mapped = ti.map_index is not None and ti.map_index >= 0
@@ -258,15 +241,15 @@ class PollJobTrigger(JobTrigger):
         client: where the callable is: `package.module.name`, or `package.module:Name.method`.
         client_kwargs: JSON.
         external_id: of the job.
-        poll: how often to ask, a `PollPolicy`; of its fields `timeout` is left to the deferral.
+        poll: how often to ask, a `PollPolicy`. Its `timeout` is not used here, but by the deferral.
         unknown_timeout: seconds for which a status may stay unknown before the attempt fails.
         options: see `JobTrigger`.
 
     Raises:
-        ValueError: at once, for a `client` that is no place.
-        InvalidValueError: at once, for arguments that are no JSON.
+        ValueError: at once, for a `client` of another form.
+        InvalidValueError: at once, for arguments that are not JSON.
         JobStatusUnknownError: from `wait`, see `unknown_timeout`.
-        (and what the client raises, when it is not transient or comes too often in a row)
+        Exception: an error of the client, if it is not transient or is raised too often in a row.
     """
 
     def __init__(
@@ -280,40 +263,46 @@ class PollJobTrigger(JobTrigger):
         **options: Any,
     ) -> None:
         super().__init__(external_id=external_id, **options)
-        _split(client)
         self.client = client
         self.client_kwargs = dict(client_kwargs or {})
+        self._client = TriggerClient(client, self.client_kwargs)
         values.check(self.client_kwargs, at="client_kwargs")
-        self.poll = poll if isinstance(poll, PollPolicy) else _poll_of(poll or {})
+        if isinstance(poll, PollPolicy):
+            self.poll = poll
+        else:
+            kept: dict[str, Any] = dict(poll or {})
+            for name in {"interval", "max_interval"} & kept.keys():
+                kept[name] = timedelta(seconds=kept[name])
+            self.poll = PollPolicy(**kept)
         self.unknown_timeout = unknown_timeout
-        self._made: Any = None
 
     def arguments(self) -> dict[str, Any]:
-        """What the trigger is made from, as JSON; lengths of time are seconds."""
+        """The arguments of `__init__`, as JSON; lengths of time are in seconds."""
+        poll = {name: value for name, value in asdict(self.poll).items() if name != "timeout"}
         return {
             **super().arguments(),
             "client": self.client,
             "client_kwargs": self.client_kwargs,
-            "poll": _seconds_of(self.poll),
+            "poll": {n: value.total_seconds() if isinstance(value, timedelta) else value for n, value in poll.items()},
             "unknown_timeout": self.unknown_timeout,
         }
 
     @property
     def _can_cancel(self) -> bool:
-        return self._made is None or callable(getattr(self._made, "cancel", None))
+        return self._client.can_cancel
 
     async def wait(self) -> JobStatus:
-        """Ask until the job has ended; one that is not found has."""
+        """Ask until the job has ended; a job that is not found has ended."""
         clock = Clock()
         known, failures = clock.monotonic(), 0
         for pause in pauses(self.poll, clock):
             try:
-                status, failures = await self._ask(), 0
+                status, failures = await self._client.status(self.external_id), 0
             except Exception as error:
                 failures += 1
-                if failures >= self.poll.max_consecutive_errors or not self._is_transient(error):
+                if failures >= self.poll.max_consecutive_errors or not self._client.is_transient(error):
                     raise
-                log.warning("Asking for job %r failed in passing", self.external_id, exc_info=True)
+                log.warning("Asking for job %r raised a passing error", self.external_id, exc_info=True)
                 await asyncio.sleep(pause)
                 continue
             if status.is_terminal:
@@ -323,99 +312,18 @@ class PollJobTrigger(JobTrigger):
             if now - known >= self.unknown_timeout:
                 raise JobStatusUnknownError(
                     f"The status of job {self.external_id!r} has been unknown for {self.unknown_timeout:g} s. It was"
-                    f" left alone, and a retry asks again.\n"
-                    f"If the system has a word of its own for a status, give {self.client} a classify(status)."
+                    " left alone, and a retry asks again.",
+                    f"If the job system uses other words for a status, give {self.client} a classify(status).",
+                    seconds=self.unknown_timeout,
+                    external_id=self.external_id,
                 )
             await asyncio.sleep(pause)
         raise AssertionError  # pragma: no cover  pauses() has no end
 
     async def cancel(self) -> None:
-        """Ask for the end of the job, unless it has ended, or somebody else has asked for that."""
-        client = await self._client()
-        if not self._can_cancel:
-            log.error("%s has no cancel(id), so its job %r lives on", self.client, self.external_id)
+        """Ask for the job to be cancelled, unless it has ended or is being cancelled already."""
+        await self._client.make()
+        if not self._client.can_cancel:
+            log.error("%s has no cancel(id), so its job %r keeps running", self.client, self.external_id)
             return
-        if await self._is_ending():
-            return
-        try:
-            await _called(client.cancel, self.external_id)
-        except Exception as error:
-            if not self._is_not_found(error):
-                raise
-
-    async def _is_ending(self) -> bool:
-        try:
-            status = await self._ask()
-        except Exception:  # noqa: BLE001  an answer would only have saved a cancel
-            return False
-        return status is JobStatus.CANCELLING or status.is_terminal
-
-    async def _ask(self) -> JobStatus:
-        client = await self._client()
-        try:
-            said = await _called(client.status, self.external_id)
-        except Exception as error:
-            if self._is_not_found(error):
-                return JobStatus.GONE
-            if is_unknown_word(error):
-                return JobStatus.UNKNOWN
-            raise
-        if isinstance(said, JobStatus):
-            return said
-        classify = getattr(client, "classify", None)
-        own = None if classify is None else await _called(classify, said)
-        if own is not None:
-            return checked_status(own, where=f"classify({said!r})")
-        # That it has ended is all that the task needs to be told; it asks how by itself.
-        return JobStatus.SUCCEEDED if plain_word(said) in ENDED_SOMEHOW else classify_word(said)
-
-    async def _client(self) -> Any:
-        if self._made is None:
-            self._made = await _called(_imported(self.client), **self.client_kwargs)
-        return self._made
-
-    def _is_not_found(self, error: Exception) -> bool:
-        declared = getattr(self._made, "job_not_found", None)
-        return matches(error, is_not_found if declared is None else declared)
-
-    def _is_transient(self, error: Exception) -> bool:
-        declared = getattr(self._made, "transient_errors", None)
-        return matches(error, is_passing if declared is None else declared)
-
-
-async def _called(function: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:
-    """What it returns, awaited or worked out in a thread."""
-    if inspect.iscoroutinefunction(function):
-        return await function(*arguments, **keywords)
-    answer = await asyncio.to_thread(function, *arguments, **keywords)
-    return await answer if inspect.isawaitable(answer) else answer
-
-
-def _split(place: object) -> tuple[str, str]:
-    """The module and the name in it."""
-    if isinstance(place, str):
-        module, _, name = place.partition(":") if ":" in place else place.rpartition(".")
-        if module and name:
-            return module, name
-    raise ValueError(
-        f"client={place!r} is not where a callable is.\n"
-        f"Write the place as text, such as client='package.module.Client'; the triggerer imports it from there."
-    )
-
-
-def _imported(place: str) -> Callable[..., Any]:
-    module, name = _split(place)
-    found: Any = import_module(module)
-    for part in name.split("."):
-        found = getattr(found, part)
-    return found  # type: ignore[no-any-return]
-
-
-def _poll_of(kept: Mapping[str, Any]) -> PollPolicy:
-    lengths = {name: timedelta(seconds=kept[name]) for name in ("interval", "max_interval") if name in kept}
-    return PollPolicy(**{**kept, **lengths})
-
-
-def _seconds_of(poll: PollPolicy) -> dict[str, float]:
-    fields = {name: value for name, value in asdict(poll).items() if name != "timeout"}
-    return {name: value.total_seconds() if isinstance(value, timedelta) else value for name, value in fields.items()}
+        await self._client.cancel(self.external_id)

@@ -1,9 +1,7 @@
-"""`checkpoint`, and the loop object it makes: a thin face over `LoopRun` and the ways of going through it."""
+"""`checkpoint`, and the loop object it makes: a thin layer over `LoopRun` and the ways of iterating it."""
 
 from __future__ import annotations
 
-import inspect
-from asyncio import CancelledError
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
@@ -11,14 +9,15 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, overload
 
-from airflow_resume.arguments import check_whole
+from airflow_resume.arguments import check_flag, check_function, check_type, check_whole
 from airflow_resume.attempt import AnyContext
 from airflow_resume.channel import off_the_loop
 from airflow_resume.errors import LoopError
-from airflow_resume.loops.each import Each
-from airflow_resume.loops.iterators import AsyncElements, Elements
+from airflow_resume.loops.open_loop import Element
 from airflow_resume.loops.opening import OnChange, OnClear, OnDone, OnUnreadable, OpeningPolicy
-from airflow_resume.loops.pages import Page
+from airflow_resume.loops.parallel.in_flight import refuse_what_does_no_work
+from airflow_resume.loops.parallel.tasks import amapped
+from airflow_resume.loops.parallel.threads import mapped
 from airflow_resume.loops.plan import (
     Ack,
     Delivery,
@@ -30,13 +29,14 @@ from airflow_resume.loops.plan import (
     OnStoreError,
     Plan,
 )
-from airflow_resume.loops.run import Element, LoopRun
-from airflow_resume.loops.sequence import adelivered, delivered
+from airflow_resume.loops.run import LoopRun
+from airflow_resume.loops.serial.each import Each
+from airflow_resume.loops.serial.iterators import AsyncElements, Elements
+from airflow_resume.loops.serial.sequence import adelivered, aopen, delivered
 from airflow_resume.loops.skip import Skip
-from airflow_resume.loops.source import Source
-from airflow_resume.loops.sources import as_source
-from airflow_resume.loops.tasks import amapped
-from airflow_resume.loops.threads import mapped
+from airflow_resume.loops.sources.given import as_source
+from airflow_resume.loops.sources.pages import Page
+from airflow_resume.loops.sources.source import Source
 from airflow_resume.store import StateStore
 
 if TYPE_CHECKING:
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
         name: Required[str]
         durability: Durability
         interval: timedelta
+        max_interval: timedelta
         max_uncommitted: timedelta
         delivery: Delivery
         ack: Ack
@@ -106,6 +107,7 @@ def checkpoint(
     each: bool = False,
     durability: Durability = "async",
     interval: timedelta = timedelta(seconds=1),
+    max_interval: timedelta = timedelta(minutes=5),
     max_uncommitted: timedelta = timedelta(seconds=30),
     delivery: Delivery = "at_least_once",
     ack: Ack = "each",
@@ -127,11 +129,11 @@ def checkpoint(
 ) -> Checkpoint[Any]:
     """Loop over `source`; on a retry, start at the first element whose body had not finished.
 
-    Validates at the call and touches nothing before the first element is asked for. No element is ever skipped. After
-    a crash, what was acked since the last write and the element in hand are delivered again.
+    The arguments are checked at the call, and nothing is touched before the first element is asked for. No element is
+    ever lost. After a crash, what was acked since the last write and the element in hand are delivered again.
 
-    A task that is told to stop saves and leaves the loop between two elements. When the worker goes (a deploy, a spot
-    reclaim), it gives its slot back by `AirflowRescheduleException`, and the same try goes on elsewhere some seconds
+    A task that is told to stop saves and leaves the loop between two elements. When the worker shuts down (a deploy, a
+    spot reclaim), it frees its slot by `AirflowRescheduleException`, and the same try continues elsewhere some seconds
     later; no retry is used. Otherwise `LoopStoppedError` is raised. Both are `Exception`s: an `except Exception` around
     the loop must let them pass.
 
@@ -141,66 +143,75 @@ def checkpoint(
             the position after it.
         name: of the loop, unique in the task.
         each: deliver the items of pages (or lists) one by one.
-        durability: `"async"` (default) writes in the background, at most once an `interval` and never more than 5 % of
-            the time; `"sync"` before the next element is delivered; `"exit"` only when the loop is left.
-        interval: between two writes in `"async"`; 1 s by default.
-        max_uncommitted: when the store has not taken a write for this long the loop waits for it; 30 s by default.
+        durability: `"async"` (default) writes in the background, at most once per `interval` and at most 5 % of the
+            time; `"sync"` before the next element is delivered; `"exit"` only when the loop is left.
+        interval: the least time between two writes in `"async"`; 1 s by default.
+        max_interval: the loop writes less often while its writes take a multiple of their usual time, because the API
+            server is busy. This is the longest interval that it chooses; 5 min by default.
+        max_uncommitted: if the store has not completed a write for this long, the loop waits for it; 30 s by default.
         delivery: `"at_least_once"` (default), or `"at_most_once"`: the position is written before each element is
-            delivered, so that what was in hand at a crash is not delivered again.
-        ack: `"each"` (default): asking for the next element acks the one before. `"manual"`: `ack()` does, for all
-            that were delivered so far.
-        fingerprint: what else the positions depend on (a bucket, a query): a change follows `on_change`. Only short
-            hashes are stored.
-        skip: elements that may be passed over, in the body by `with loop.skipping():`, in `map` by themselves.
-        max_stalls: when so many attempts in a row began at one element and died there without a word, the loop fails
-            without a retry (or passes over it, `Skip(stalled=True)`); None for no limit.
+            delivered, so that the element in hand at a crash is not delivered again.
+        ack: `"each"` (default): asking for the next element acks the one before. `"manual"`: `ack()` acks all that were
+            delivered so far.
+        fingerprint: what else the positions depend on (a bucket, a query); after a change `on_change` applies. Only
+            short hashes are stored.
+        skip: which elements may be skipped: in the body by `with loop.skipping():`, in `map` automatically.
+        max_stalls: if so many attempts in a row began at one element and died there without an error, the loop fails
+            without a retry (or skips it, `Skip(stalled=True)`); None for no limit.
         on_clear: `"restart"` (default: a cleared task does its work again) or `"resume"`.
-        on_change: of the source or the fingerprint: `"restart"` (default), `"fail"` or `"resume"`.
-        on_unreadable: a record that cannot be read, or has a damaged position or state: `"fail"` (default) or
+        on_change: if the source or the fingerprint has changed: `"restart"` (default), `"fail"` or `"resume"`.
+        on_unreadable: if the record cannot be read, or has a damaged position or state: `"fail"` (default) or
             `"restart"`.
-        on_done: an earlier run has come to the end: `"nothing"` (default) is left to do, or `"restart"`, for a script
-            that does its work again every night and goes on where it was after a crash.
-        restart: True to forget what any earlier run has left, whatever it is; such as `restart=arguments.fresh`. In a
-            task it holds for its first try and the first one after a clear; a retry goes on, unless the record is bad.
-        on_store_error: the store is away for longer than a minute, or a store of your own raises an error of its own:
-            `"raise"` (default, as `StoreUnavailableError`) or `"continue"` uncommitted.
-        on_empty: a source that never had an element: `"done"` (default) or `"fail"`, so that a retry asks again.
-        on_short: the source ends before all has come that it had announced (`Page.total`, `Page.pages`), or a list had
-            elements taken out by the body: `"retry"` (default) fails, and the next attempt takes it for the end if
-            nothing more comes; `"warn"` takes it at once; `"fail"` never. Either way the record says so, as `short`.
-        on_shutdown: the worker goes while the loop runs: `"reschedule"` (default) goes on in the same try, `"fail"`
-            raises `LoopStoppedError`, so that a retry goes on.
-        within: the loop in whose body this one runs; both are kept in one record, whose choices are the outer one's.
+        on_done: if an earlier run reached the end: `"nothing"` (default) is delivered, or `"restart"`, for a
+            script that does its work again every night and continues where it was after a crash.
+        restart: True to ignore what any earlier run has saved, such as `restart=arguments.fresh`. In a task it applies
+            to the first try and to the first one after a clear; a retry continues, unless the record is damaged.
+        on_store_error: if the store is unavailable for more than a minute, or a store of your own raises an error:
+            `"raise"` (default) raises `StoreUnavailableError`, `"continue"` goes on without a commit.
+        on_empty: if the source never had an element: `"done"` (default) or `"fail"`, so that a retry asks again.
+        on_short: if the source ends before everything that it announced has come (`Page.total`, `Page.pages`), or the
+            body took elements out of a list: `"retry"` (default) fails, and the next attempt accepts the end if nothing
+            more comes; `"warn"` accepts it at once; `"fail"` never does. In each case the record says so in its field
+            `short`.
+        on_shutdown: if the worker shuts down while the loop runs: `"reschedule"` (default) continues in the same try,
+            `"fail"` raises `LoopStoppedError`, so that a retry continues.
+        within: the loop in whose body this one runs; both are kept in one record, with the options of the outer one.
         context: of the task; by default that of the running one.
-        store: used instead of the task's, for scripts and tests. It is called on a thread of its own.
+        store: used instead of the task's, for scripts and tests. It is called in a thread of its own.
 
     Returns:
-        An iterable, once, also for `async for`; also a context manager, which gives `.state` and `.element` a place to
-        be used.
+        An object that can be iterated once, also by `async for`. It is a context manager as well, for bodies that use
+        `.state` or `.element`.
 
     Raises:
-        InvalidKeyError, TypeError, ValueError: at once, for arguments that cannot work.
+        InvalidKeyError, TypeError, ValueError: at once, for invalid arguments.
         NoStateStoreError, SourceChangedError, UnreadableRecordError, StalledError: at the first element, with nothing
             touched.
-        EmptySourceError: see `on_empty`.
-        ShortSourceError: see `on_short`.
+        IncompleteLoopError: see `on_empty` and `on_short`.
         SupersededError: another attempt has replaced this one; no further element is delivered.
-        LoopStoppedError: the task was told to stop, by a person or for a reason that could not be learned.
+        LoopStoppedError: the task was told to stop, by a person or for an unknown reason.
         AirflowRescheduleException: see `on_shutdown`.
     """
-    found: Source[Any] = as_source(source)
+    check_flag("each", each)
+    if within is not None:
+        check_type("within", within, Checkpoint, "the loop around this one, made by checkpoint(...)")
+    try:
+        found: Source[Any] = as_source(source)
+    except LoopError as error:
+        error.loop = name
+        raise
     if each:
         found = Each(found)
     plan = Plan(
         name=name,
         source=found,
-        fingerprint=fingerprint or {},
+        fingerprint={} if fingerprint is None else fingerprint,
         policy=OpeningPolicy(
             on_clear=on_clear,
             on_change=on_change,
             on_unreadable=on_unreadable,
             max_stalls=max_stalls,
-            skip_stalled=skip is not None and skip.stalled,
+            skip_stalled=isinstance(skip, Skip) and skip.stalled,
             on_expired=found.on_expired,
             max_age=found.max_age,
             on_done=on_done,
@@ -209,6 +220,7 @@ def checkpoint(
         keeping=Keeping(
             durability=durability,
             interval=interval,
+            max_interval=max_interval,
             max_uncommitted=max_uncommitted,
             on_store_error=on_store_error,
             on_shutdown=on_shutdown,
@@ -225,21 +237,16 @@ def checkpoint(
 
 
 class Checkpoint(Generic[T]):
-    """A loop that remembers how far it has come. Made by `checkpoint`."""
+    """A loop that remembers its position. Made by `checkpoint`.
+
+    It has one method for each way of using it, and so more than most classes.
+    """
 
     def __init__(self, plan: Plan[T], within: Checkpoint[Any] | None = None) -> None:
-        if within is not None and (chosen := plan.keeping.chosen()):
-            raise ValueError(
-                f"{', '.join(chosen)} cannot be chosen for {plan.name!r}, which is kept in the record of the loop"
-                f" around it.\nChoose it there."
-            )
         self._run: LoopRun[T] = LoopRun(plan, None if within is None else within._run)  # noqa: SLF001  of the same class
-        self._iterated = False
 
     def __repr__(self) -> str:
         return f"<Checkpoint {self._run.plan.name!r} of {self._run.plan.source!r}>"
-
-    # --- iterating --------------------------------------------------------------------------------------------
 
     def __iter__(self) -> Iterator[T]:
         return Elements.of(self._first_iteration(), delivered)
@@ -248,61 +255,80 @@ class Checkpoint(Generic[T]):
         return AsyncElements(self._first_iteration(awaited=True), adelivered)
 
     def map(self, fn: Callable[[T], R], *, workers: int, ordered: bool = False) -> Iterator[R]:
-        """What `fn` returns for each element, worked out in threads; iterate it to the end.
+        """What `fn` returns for each element, computed in threads; iterate it to the end.
 
-        An element counts as done when its result was handed out and the next one is asked for.
+        An element counts as done when the consumer of its result asks for the next one.
 
         Args:
             fn: called in a thread, with the element.
             workers: how many at a time.
-            ordered: hand out results in the order of the elements, not as they come.
+            ordered: give results in the order of the elements, not as they are ready.
 
         Raises:
-            TypeError: `fn` is a coroutine function, for `amap`, or a generator function: calling it does no work.
+            TypeError: `fn` is a coroutine function (use `amap`) or a generator function: calling it does no work.
         """
-        _refuse_what_does_no_work(fn)
+        refuse_what_does_no_work(fn)
+        check_flag("ordered", ordered)
         work = partial(mapped, work=fn, workers=workers, ordered=ordered)
         return Elements.of(self._first_map(fn, workers), work)
 
     def amap(self, fn: Callable[[T], Awaitable[R]], *, workers: int, ordered: bool = False) -> AsyncIterator[R]:
-        """The same with `async for`, in tasks of the event loop; `fn` is a coroutine function.
+        """As `map`, for `async for`: `fn` is a coroutine function, and runs in tasks of the event loop.
+
+        Args:
+            fn: awaited with the element.
+            workers: how many at a time.
+            ordered: hand out results in the order of the elements, not as they come.
 
         Raises:
-            TypeError: `fn` returned nothing that can be awaited.
+            TypeError: `fn` returned something that cannot be awaited.
         """
+        check_flag("ordered", ordered)
         work = partial(amapped, work=fn, workers=workers, ordered=ordered)
         return AsyncElements(self._first_map(fn, workers, awaited=True), work)
 
     def ack(self) -> None:
-        """All elements delivered so far are done (`ack="manual"`). In `async for` it is saved at the next element.
+        """Say that all elements delivered so far are done (`ack="manual"`). `async for` saves it at the next element.
 
         Raises:
             LoopError: the loop acks by itself.
         """
         run = self._run
-        run.ack_delivered()
-        if not run.awaited:
-            run.flush_if_wanted()
-        if run.exhausted and not run.managed:
+        if run.plan.ack != "manual":
+            raise LoopError(
+                f"The loop {run.plan.name!r} acks every element by itself.",
+                "Use ack='manual' for ack().",
+                loop=run.plan.name,
+            )
+        loop = run.loop
+        loop.ack_delivered()
+        if not run.awaited and loop.deliveries.takes_wanted_flush():
+            loop.session.keeper.flush()
+        if loop.exhausted and not run.managed:
             run.close(None)
 
     @contextmanager
     def skipping(self) -> Iterator[None]:
-        """Around the body: an error that `skip=` allows passes over the element, and undoes what it did to `state`.
+        """Skip the element if the body raises an error that `skip=` allows, and undo the body's changes of `state`.
+
+        Use it as a `with` block around the body.
 
         Raises:
             LoopError: the loop has no `skip=`.
         """
         if self._run.plan.skip is None:
-            raise LoopError(f"The loop {self._run.plan.name!r} skips nothing.", "Give it skip=Skip(on=(ValueError,)).")
+            raise LoopError(
+                f"The loop {self._run.plan.name!r} skips nothing.",
+                "Give it skip=Skip(on=(ValueError,)).",
+                loop=self._run.plan.name,
+            )
         try:
             yield
         except Exception as error:
-            if not self._run.may_skip(error):
+            deliveries = self._run.loop.deliveries
+            if not deliveries.may_skip(error):
                 raise
-            self._run.fail_in_hand(error)
-
-    # --- with -------------------------------------------------------------------------------------------------
+            deliveries.fail_in_hand(error)
 
     def __enter__(self) -> Self:
         self._run.managed = True
@@ -312,95 +338,76 @@ class Checkpoint(Generic[T]):
     def __exit__(
         self, _kind: type[BaseException] | None, error: BaseException | None, _traceback: TracebackType | None
     ) -> None:
-        self._run.leaves_with()
+        self._run.left_by_with()
         self._run.close(error)
 
     async def __aenter__(self) -> Self:
         self._run.managed = self._run.awaited = True
-        try:
-            await off_the_loop(self._run.open)
-        except CancelledError as error:
-            # The thread goes on. What it opens is closed, before the name may be used again.
-            await off_the_loop(partial(self._run.leave, error))
-            raise
+        await aopen(self._run)
         return self
 
     async def __aexit__(
         self, _kind: type[BaseException] | None, error: BaseException | None, _traceback: TracebackType | None
     ) -> None:
-        self._run.leaves_with()
+        self._run.left_by_with()
         await off_the_loop(partial(self._run.close, error))
-
-    # --- what there is to see ---------------------------------------------------------------------------------
 
     @property
     def state(self) -> dict[str, Any]:
-        """Yours: JSON (and what `values.encode` knows) that is saved in the same write as the position."""
-        return self._run.use_state()
+        """A dict of your own: JSON (or what `values.encode` knows), saved in the same write as the position."""
+        return self._run.loop.state
 
     @state.setter
     def state(self, state: dict[str, Any]) -> None:
-        self._run.set_state(state)
+        self._run.loop.state = state
 
     @property
     def element(self) -> Element:
         """The element in hand; in the function of a `map`, the one it was called with."""
-        return self._run.element()
+        return self._run.loop.element()
 
     @property
     def done(self) -> bool:
         """Whether the source was exhausted, in this attempt or before."""
-        return self._run.is_open and self._run.ledger.done
+        return self._run.is_open and self._run.loop.ledger.done
 
     @property
     def count(self) -> int:
         """Elements done, in all attempts."""
-        return self._run.count
+        return self._run.loop.ledger.live_count
 
     @property
     def skipped(self) -> int:
-        """Elements passed over, in all attempts."""
-        return self._run.ledger.skipped
+        """Elements skipped, in all attempts."""
+        return self._run.loop.ledger.skipped
 
     @property
     def progress(self) -> str:
-        """How far it is, in words, such as `page 183 of 400`; `done, 400 pages` at the end."""
-        counted = self._run.ledger.counted()
+        """How far the loop is, in words, such as `page 183 of 400`; `done, 400 pages` at the end."""
+        counted = self._run.loop.ledger.counted()
         return f"done, {counted.finished()}" if self.done else counted.here()
-
-    # --- parts ------------------------------------------------------------------------------------------------
 
     def _first_iteration(self, *, awaited: bool = False) -> LoopRun[T]:
         run = self._run
-        if self._iterated:
+        if run.is_begun:
             raise LoopError(
-                f"The loop {run.plan.name!r} was iterated already.", "Make another one with checkpoint(...)."
+                f"The loop {run.plan.name!r} was iterated already.",
+                "Make another one with checkpoint(...).",
+                loop=run.plan.name,
             )
         if awaited and run.plan.ack == "manual" and not run.managed:
             raise LoopError(
-                f"The loop {run.plan.name!r} has ack='manual', is on an event loop, and stands in no `async with`.",
+                f"The loop {run.plan.name!r} has ack='manual', is on an event loop, and is used in no `async with`.",
                 "Use `async with checkpoint(...) as loop`.",
+                loop=run.plan.name,
             )
-        self._iterated = run.is_begun = True
+        run.is_begun = True
         run.awaited = awaited
         return run
 
     def _first_map(self, fn: object, workers: int, *, awaited: bool = False) -> LoopRun[T]:
-        if not callable(fn):
-            raise TypeError(f"map() needs a function, not {type(fn).__name__}")
+        check_function("fn", fn, "a function of an element")
         check_whole("workers", workers, least=1)
         if self._run.plan.ack == "manual":
-            raise ValueError("ack='manual' means nothing to map(): each element is done when its result was taken")
+            raise ValueError("ack='manual' means nothing to map(): an element is done when its result was taken")
         return self._first_iteration(awaited=awaited)
-
-
-def _refuse_what_does_no_work(fn: object) -> None:
-    """A call of such a function only makes an object, and every element would count as done."""
-    inner: Any = fn
-    while isinstance(inner, partial):
-        inner = inner.func
-    for function in (inner, getattr(type(inner), "__call__", None)):  # noqa: B004  its function is looked at
-        if inspect.iscoroutinefunction(function):
-            raise TypeError(f"map() runs no coroutine function, such as {fn!r}.\nUse `async for` and loop.amap(...).")
-        if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
-            raise TypeError(f"map() runs no generator function, such as {fn!r}.\nReturn a list.")

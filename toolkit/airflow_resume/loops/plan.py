@@ -1,4 +1,4 @@
-"""What a user asked for: the arguments of `checkpoint`, checked, and nothing touched yet."""
+"""The arguments of `checkpoint`, validated. No store and no source is used yet."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from datetime import datetime, timedelta
 from typing import Generic, Literal, TypeVar
 
 from airflow_resume import values
-from airflow_resume.arguments import check_choice, check_duration
+from airflow_resume.arguments import check_choice, check_context, check_duration, check_store, check_type
 from airflow_resume.attempt import AnyContext, utc_now
-from airflow_resume.loops.alarm import Alarm
+from airflow_resume.loops.loop_record import KEY_PREFIX
 from airflow_resume.loops.opening import Definition, OpeningPolicy
-from airflow_resume.loops.record import KEY_PREFIX
 from airflow_resume.loops.skip import Skip
-from airflow_resume.loops.source import Source
+from airflow_resume.loops.sources.source import Source
+from airflow_resume.loops.wake_flag import Alarm
 from airflow_resume.store import StateStore
 
 T = TypeVar("T")
@@ -31,10 +31,11 @@ OnShutdown = Literal["reschedule", "fail"]
 
 @dataclass(frozen=True, kw_only=True)
 class Keeping:
-    """What is chosen for a record, and so at the outermost loop; see `checkpoint`."""
+    """The options that belong to a record, so only the outermost loop may have them; see `checkpoint`."""
 
     durability: Durability = "async"
     interval: timedelta = timedelta(seconds=1)
+    max_interval: timedelta = timedelta(minutes=5)
     max_uncommitted: timedelta = timedelta(seconds=30)
     on_store_error: OnStoreError = "raise"
     on_shutdown: OnShutdown = "reschedule"
@@ -46,10 +47,15 @@ class Keeping:
         check_choice("on_store_error", self.on_store_error, OnStoreError)
         check_choice("on_shutdown", self.on_shutdown, OnShutdown)
         check_duration("interval", self.interval)
+        check_duration("max_interval", self.max_interval)
         check_duration("max_uncommitted", self.max_uncommitted)
+        if self.context is not None:
+            check_context(self.context)
+        if self.store is not None:
+            check_store(self.store)
 
     def chosen(self) -> list[str]:
-        """The names of the choices that are not the default."""
+        """The names of the options that are not the default."""
         return [choice.name for choice in fields(self) if getattr(self, choice.name) != choice.default]
 
 
@@ -73,24 +79,29 @@ class Plan(Generic[T]):
 
     def __post_init__(self) -> None:
         _ = self.key
+        check_type("fingerprint", self.fingerprint, Mapping, "a dict, such as {'query': query}")
+        if self.fingerprint:
+            values.fingerprint(dict(self.fingerprint), at="fingerprint")
         check_choice("delivery", self.delivery, Delivery)
         check_choice("ack", self.ack, Ack)
         check_choice("on_empty", self.on_empty, OnEmpty)
         check_choice("on_short", self.on_short, OnShort)
+        if self.skip is not None:
+            check_type("skip", self.skip, Skip, "a Skip, such as Skip(on=(ValueError,))")
         if self.skip is not None and self.ack == "manual":
             raise ValueError("skip=Skip(...) needs ack='each': with ack='manual' the body may hold several elements.")
         for name, chosen in (("ack='manual'", self.ack == "manual"), ("skip=Skip(...)", self.skip is not None)):
             if chosen and self.delivery == "at_most_once":
                 raise ValueError(
-                    f"{name} means nothing with delivery='at_most_once': an element is done when delivered"
+                    f"{name} means nothing with delivery='at_most_once': an element is done when it is delivered"
                 )
 
     @property
     def key(self) -> str:
-        """Of the record.
+        """The key of the record.
 
         Raises:
-            InvalidKeyError: the name makes none.
+            InvalidKeyError: no key can be made from the name.
         """
         return values.make_key(KEY_PREFIX, self.name)
 

@@ -1,4 +1,4 @@
-"""What a person is told of a loop: where it was opened, how far it is, how fast, and when it will be done."""
+"""What a person reads about a loop: where it was opened, how far it is, how fast, and when it will be done."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ _SECONDS_BEFORE_A_RATE = 1.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class Count:
+class Progress:
     """How far a loop is.
 
     Args:
         noun: what one element is called.
-        n: elements done. `total`: of how many, where known.
-        rows: rows in the elements done, where the source counts them.
+        n: elements done. `total`: of how many, if known.
+        rows: rows in the elements done, if the source counts them.
     """
 
     noun: str
@@ -26,7 +26,7 @@ class Count:
     skipped: int
 
     def opened(self) -> str:
-        """Where the loop goes on, such as `at page 183 of 400`."""
+        """Where the loop continues, such as `at page 183 of 400`."""
         return f"{'after' if self._is_at_end else 'at'} {self.here()}"
 
     def here(self) -> str:
@@ -69,7 +69,7 @@ class Pace:
         self._next_line = now + SECONDS_BETWEEN_LINES
 
     def is_line_due(self, now: float) -> bool:
-        """Whether it is time for another line; asking takes it."""
+        """Whether it is time for another line. If it is, the caller must write one, and the next has to wait."""
         if now < self._next_line:
             return False
         self._next_line = now + SECONDS_BETWEEN_LINES
@@ -84,21 +84,21 @@ class Pace:
         seconds = now - self._since
         return round((n - self._n) / seconds, 3) if seconds >= _SECONDS_BEFORE_A_RATE and n > self._n else None
 
-    def left(self, n: int, total: int | None, now: float) -> timedelta | None:
-        """How long it will take from now on; None where that is not known."""
+    def time_to_go(self, n: int, total: int | None, now: float) -> timedelta | None:
+        """How long the loop will still take; None if that is not known."""
         rate = self.rate(n, now)
         return timedelta(seconds=round(max(total - n, 0) / rate)) if rate and total is not None else None
 
-    def line(self, count: Count, now: float) -> str:
+    def line(self, count: Progress, now: float) -> str:
         """How far, how fast, and when done."""
-        rate, left = self.rate(count.n, now), self.left(count.n, count.total, now)
+        rate, to_go = self.rate(count.n, now), self.time_to_go(count.n, count.total, now)
         speed = "" if rate is None else f", {_of_three_digits(rate)} {count.noun}s/s"
-        until = "" if left is None else f", about {left} left"
+        until = "" if to_go is None else f", about {to_go} left"
         return f"{count.done()}{speed}{until}, {count.details()}"
 
 
 def in_words(
-    count: Count,
+    count: Progress,
     *,
     done: bool,
     try_number: int,
@@ -109,15 +109,15 @@ def in_words(
 ) -> str:
     """One line for the record, such as `page 183 of 400, 1.9/s, done about 14:05 UTC, try 2`.
 
-    Numbers only: a position may hold what is not for everybody.
+    It shows numbers and no position, because a position may contain something that not everybody may read.
 
     Args:
         count: how far it is.
-        done: nothing is left.
+        done: whether the loop is done.
         try_number: of the attempt that has opened the loop.
-        rate: elements a second.
+        rate: elements per second.
         eta: when it will be done.
-        now: an `eta` of another day is told with its date.
+        now: the date is added to an `eta` of another day.
         inside: where the loops inside the element are.
     """
     rows = None if count.rows is None else f"{count.rows:,} rows"

@@ -1,30 +1,30 @@
-"""Passing over elements that cannot be done, a bounded number of times."""
+"""Skipping elements that cannot be done, a bounded number of times."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from airflow.sdk.exceptions import AirflowRescheduleException
-
+from airflow_resume.arguments import check_flag, check_whole
+from airflow_resume.compat import AirflowRescheduleException
 from airflow_resume.errors import LoopStoppedError, SupersededError
 
 MAX_ERROR = 160
 """Characters of an error that are kept."""
 MAX_SKIPS = 50
-"""Skipped elements that the record names; the count counts all."""
+"""How many skipped elements the record lists. The count includes all of them."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Skip:
-    """Which elements may be passed over.
+    """Which elements may be skipped.
 
-    The end of the attempt is no fault of the element: what a loop inside the body raises when the task was told to stop
-    or was replaced passes over nothing, also with `on=(Exception,)`.
+    If the attempt ends, that is not the fault of the element. So when the task was told to stop, or was replaced, the
+    error that a loop inside the body raises skips no element, even with `on=(Exception,)`.
 
     Args:
         on: errors of the body that do not stop the loop.
         limit: how many elements may be skipped in all attempts together; the error of the next one is raised.
-        stalled: also pass over an element at which `max_stalls` attempts died.
+        stalled: also skip an element at which `max_stalls` attempts died.
     """
 
     on: tuple[type[Exception], ...] = ()
@@ -34,31 +34,36 @@ class Skip:
     def __post_init__(self) -> None:
         kinds = self.on if isinstance(self.on, tuple) else (self.on,)
         if not all(isinstance(kind, type) and issubclass(kind, Exception) for kind in kinds):
-            raise TypeError(f"on={self.on!r} must be errors, such as on=(ValueError,)")
+            raise TypeError(f"on={self.on!r} must be exception classes, such as on=(ValueError,)")
         object.__setattr__(self, "on", kinds)
+        check_whole("limit", self.limit, least=1)
+        check_flag("stalled", self.stalled)
         if not kinds and not self.stalled:
-            raise ValueError("Skip() passes over nothing.\nGive on=(ValueError,), or stalled=True.")
-        if self.limit < 1:
-            raise ValueError(f"limit={self.limit} must be at least 1")
+            raise ValueError("Skip() skips nothing.\nGive on=(ValueError,), or stalled=True.")
 
     def covers(self, error: Exception, *, skipped: int) -> bool:
-        """Whether the element may be passed over, when so many were before."""
+        """Whether the element may be skipped.
+
+        Args:
+            error: the error that the body raised.
+            skipped: how many elements were skipped before, in all attempts.
+        """
         return isinstance(error, self.on) and not isinstance(error, _OF_THE_ATTEMPT) and skipped < self.limit
 
 
 class WrongFunctionError(TypeError):
-    """What was given to `map` or `amap` did no work: no fault of any element, so none is passed over for it."""
+    """The function passed to `map` or `amap` did no work. That is not the fault of an element, so none is skipped."""
 
 
 _OF_THE_ATTEMPT = (AirflowRescheduleException, LoopStoppedError, SupersededError, WrongFunctionError)
 
 
-def described(error: BaseException) -> str:
-    """An error in a few words, with what Airflow knows to be secret masked: the record is there for all to see."""
+def error_in_words(error: BaseException) -> str:
+    """An error in a few words. What Airflow knows to be secret is masked, as everybody can see the record."""
     text = f"{type(error).__name__}: {error}"
     try:
-        from airflow.sdk.log import redact  # type: ignore[attr-defined]
-    except ImportError:  # it may move; then no text at all is better than a secret
+        from airflow_resume.compat import redact  # pyright: ignore[reportPrivateImportUsage]
+    except ImportError:  # the function may move in a later Airflow; no text is better than a secret
         return type(error).__name__
     masked = str(redact(text))
     return masked if len(masked) <= MAX_ERROR else f"{masked[: MAX_ERROR - 1]}…"

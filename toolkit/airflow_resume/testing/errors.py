@@ -1,4 +1,8 @@
-"""What the crash explorer raises: `CrashFoundError` is about the attempt, the others are about the test."""
+"""What the explorers raise.
+
+`CrashFoundError` and `InterleavingFoundError` are about the attempt, and are AssertionErrors. The others are about the
+test, and are not: `with pytest.raises(AssertionError)` around an exploration that tries nothing must not be green.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +12,14 @@ from airflow_resume.errors import ResumeError
 class ExplorerError(ResumeError):
     """The crash explorer cannot say that the attempt survives every crash."""
 
+    HAS_LINES = True
+
 
 class CrashFoundError(ExplorerError, AssertionError):
     """After a crash the attempt did not end as the oracle asks."""
 
 
-class CleanRunError(ExplorerError, AssertionError):
+class CleanRunError(ExplorerError):
     """The oracle refuses even the run without any crash."""
 
 
@@ -21,23 +27,31 @@ class NeverSucceededError(CrashFoundError):
     """The attempt did not succeed, however often it was tried."""
 
 
-class NeverFiredError(ExplorerError, AssertionError):
+class NeverFiredError(ExplorerError):
     """The point that was to crash was never reached, so nothing was tested."""
 
 
-class NothingTriedError(ExplorerError, AssertionError):
+class NothingTriedError(ExplorerError):
     """The exploration would be green without having tried what it was asked to try."""
 
 
 class AttemptNotRunError(ExplorerError, TypeError):
-    """The attempt was called and did not run: it is async, or a generator function."""
+    """The attempt was called and has not run: it returned something that nobody runs."""
 
 
-class SharedWorldError(ExplorerError, AssertionError):
+class SkippedError(ExplorerError):
+    """Something in the exploration skips the test, which would hide what was found before."""
+
+
+class UnwatchedError(ExplorerError):
+    """The attempt used something that was to be a point, and was none."""
+
+
+class SharedWorldError(ExplorerError):
     """Two ways were given one world, so the second found what the first had left."""
 
 
-class NotDeterministicError(ExplorerError, AssertionError):
+class NotDeterministicError(ExplorerError):
     """Two runs without a crash made different calls, so no point means the same twice."""
 
 
@@ -45,7 +59,7 @@ class OracleBrokenError(ExplorerError):
     """The oracle raised something other than AssertionError, or returned its judgement, so it has not judged."""
 
 
-class TooManyPointsError(ExplorerError, AssertionError):
+class TooManyPointsError(ExplorerError):
     """The attempt passes more points than `max_points`."""
 
 
@@ -61,5 +75,17 @@ class InterleavingFoundError(ExplorerError, AssertionError):
     """When several runs took turns, it did not end as the oracle asks."""
 
 
-class DeadlockError(ExplorerError, AssertionError):
+class OneWayWarning(UserWarning):
+    """`only=` is still there after the way that it names has passed, so no other way is tested."""
+
+
+class DeadlockError(ExplorerError):
     """No run passes a point any more: the one whose turn it is waits for something that a frozen one holds."""
+
+
+class CannotKillError(ExplorerError):
+    """`check_operator` cannot kill attempts here, so it would test nothing."""
+
+
+class UndisturbedRunError(ExplorerError):
+    """The operator fails even if nothing happens to it, so there is no result to compare others with."""

@@ -1,25 +1,30 @@
-"""The points that an attempt passes, and what happens at an armed one.
+"""The points that an attempt passes, and the faults that happen at them.
 
 Theory of operation. Every store call and every outside effect passes two points: *before*, when nothing is applied
-yet, and *after*, when it is. Points are numbered from 1 and the count goes on over all attempts of one way, so a
-number names one moment. A point is noted first and fires then, so the trace ends where the attempt died. The answer
-of a job system or source is one point, and the end of an attempt that succeeded is one, where a kind of fault asks for
-them; explorations without such kinds have neither, and number the others alike.
+yet, and *after*, when it is applied. Points are numbered from 1. The numbers continue over all attempts of one fault
+plan, so a number names one moment. A point is recorded before its fault happens, so the trace ends where the attempt
+died.
 
-An attempt that crashed in this process still runs its `finally` blocks, which a killed process would not. So the
-dead attempt dies again at each further point, before anything is applied. A store that was watched in one attempt
-and is still used in a later one (by a generator that is closed late) belongs to the dead as well.
+An answer of a job system or source is one point, and the end of an attempt that succeeded is one point. They are points
+only if one of the chosen kinds of fault needs them. So the other points have the same numbers without these kinds.
 
-An attempt may also be frozen while another one runs. So whether an attempt is dead is kept in its `Life`, and
-whoever lets it go on (`airflow_resume.testing.relay`) makes that the current one.
+An attempt that crashed in this process still runs its `finally` blocks, which a killed process would not do. So the
+dead attempt dies again at each further point, before anything is applied. A store that was watched in one attempt and
+is still used in a later one (by a generator that is closed late) belongs to the dead attempt.
+
+An attempt may also be frozen while another one runs. So whether an attempt is dead is kept in its `AttemptState`. When
+the turn changes, `airflow_resume.testing.turns.turn_taking` switches to the state of the run whose turn it is.
 """
 
 from __future__ import annotations
 
+import inspect
 import os
 import signal
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ContextDecorator, contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal, NamedTuple, NoReturn, TypeAlias, cast, get_args
 
@@ -28,25 +33,25 @@ CrashKind: TypeAlias = Literal[
 ]
 Phase: TypeAlias = Literal["before", "after", "answer"]
 Source: TypeAlias = Literal["store", "effect", "answer", "read", "end"]
-"""`"read"`, a question to a job system, is a point of interleavings only."""
+"""`"read"`, a question to a job system, is a point only when runs are interleaved."""
 
 CRASH_KINDS: tuple[CrashKind, ...] = get_args(CrashKind)
 IN_PROCESS: tuple[CrashKind, ...] = ("crash", "reply_lost", "refused")
-"""The kinds of a call that dies or fails, and that need no child process: what is explored by default."""
+"""The kinds that are explored by default: a call dies or fails, and no child process is needed."""
 
-COMES_BACK: frozenset[str] = frozenset({"recreated", "state_cleared", "restored"})
-"""The attempt dies, and before the next one begins the database has changed."""
+CHANGES_DATABASE: frozenset[str] = frozenset({"recreated", "state_cleared", "restored"})
+"""Kinds with which the attempt dies, and the database changes before the next one begins."""
 
-_DEADLY = COMES_BACK | {"crash", "sigkill"}
+_DEADLY = CHANGES_DATABASE | {"crash", "sigkill"}
 _HAPPENS_AT_THE_END = frozenset({"recreated", "restored"})
 
 
 class CrashedError(BaseException):
-    """The process is gone: no `except Exception` may notice."""
+    """The process has died. It is a BaseException so that no `except Exception` catches it."""
 
 
 class Point(NamedTuple):
-    """One moment of one attempt, such as point 3 of attempt 1, after `set cursor`."""
+    """One moment of one attempt, such as point 3 in attempt 1, after `set cursor`."""
 
     number: int
     attempt: int
@@ -54,10 +59,10 @@ class Point(NamedTuple):
     what: str
     source: Source
     lies: tuple[str, ...] = ()
-    """What may be answered instead of the truth."""
+    """The wrong answers that are possible here."""
 
     def allows(self, kind: str) -> bool:
-        """Whether this can happen here, such as "crash" or "wrong_once gone"."""
+        """Whether a fault such as "crash" or "wrong_once gone" can happen here."""
         name, _, variant = kind.partition(" ")
         match self.source:
             case "answer":
@@ -78,161 +83,238 @@ class Point(NamedTuple):
 
 
 class Effect(NamedTuple):
-    """An outside effect that took place, and in which attempt."""
+    """An outside effect that took place, and the attempt that had it."""
 
     what: str
     attempt: int
 
 
 @dataclass
-class Life:
+class AttemptState:
     """What is known of one attempt.
 
     Args:
-        number: of the attempt, from 1; 0 before any.
-        dead: it has crashed.
-        faulty: something was done to it that it may fail from: Airflow tries again.
-        comes_back: what happens to the database once it is dead.
+        number: the number of the attempt, from 1; 0 before the first.
+        dead: whether it has crashed.
+        faulty: whether a fault happened that it may fail from, so that Airflow tries again.
+        database_change: the fault that changes the database after its death, if there is one.
+        backups: backups of the world that can be restored, by kind of fault.
     """
 
     number: int = 0
     dead: bool = False
     faulty: bool = False
-    comes_back: str = ""
+    database_change: str = ""
+    backups: dict[str, Any] = field(default_factory=dict)
+
+
+_running: ContextVar[Points | None] = ContextVar("_running", default=None)
+
+
+@contextmanager
+def running(points: Points) -> Iterator[None]:
+    """In the block, an attempt that passes these points runs."""
+    before = _running.set(points)
+    try:
+        yield
+    finally:
+        _running.reset(before)
+
+
+def note_unwatched(call: str) -> None:
+    """Record that a fake was called that is not in the world; it counts only while an attempt runs."""
+    points = _running.get()
+    if points is not None:
+        points.unregistered.calls.append(call)
+
+
+class RegisteredEffect(ContextDecorator):
+    """An outside effect between two points, see `CrashWorld.effect`."""
+
+    def __init__(self, points: Points, what: str) -> None:
+        self._points = points
+        self._what = what
+        self._is_noted = True
+        points.unregistered.effects.append(what)
+
+    def _note_used(self) -> None:
+        if self._is_noted:
+            self._is_noted = False
+            self._points.unregistered.effects.remove(self._what)
+
+    def __call__(self, function: Callable[..., Any]) -> Any:
+        """As a decorator.
+
+        Raises:
+            TypeError: the body would run after both points.
+        """
+        self._note_used()
+        if runs_later(function):
+            raise TypeError(
+                f"{function.__name__} is async or a generator function, and would have its effect after both points."
+                f"\nWrite `with world.effect({self._what!r}):` in its body."
+            )
+        return super().__call__(function)
+
+    def __enter__(self) -> None:
+        self._note_used()
+        self._points.reach("before", self._what, "effect")
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None:
+            self._points.reach("after", self._what, "effect")
+
+
+def runs_later(function: Callable[..., Any]) -> bool:
+    """Whether a call of the function returns before its body has run."""
+    return any(
+        asks(function)
+        for asks in (inspect.iscoroutinefunction, inspect.isgeneratorfunction, inspect.isasyncgenfunction)
+    )
+
+
+@dataclass(kw_only=True)
+class PointRules:
+    """What counts as a point, and what happens there.
+
+    Args:
+        armed: faults by point number, such as "crash" or "raises_after KeyError".
+        errors: what "raises_after" raises, by name.
+        answers_count: whether answers are points.
+        ends_count: whether the end of an attempt that succeeded is a point.
+        sees_reads: whether questions to a job system are points.
+        limit: the attempt that passes more points than this is ended, and `Points.overrun` is set.
+    """
+
+    armed: Mapping[int, str] = field(default_factory=dict)
+    errors: Mapping[str, Callable[[], BaseException]] = field(default_factory=dict)
+    answers_count: bool = False
+    ends_count: bool = False
+    sees_reads: bool = False
+    limit: int = 100_000
+
+
+@dataclass
+class Unregistered:
+    """What should have been a point and was none.
+
+    Args:
+        calls: calls of fakes that are not in the world.
+        effects: effects that were made and are not entered yet.
+    """
+
+    calls: list[str] = field(default_factory=list)
+    effects: list[str] = field(default_factory=list)
 
 
 class Points:
-    """Notes the points of one way, and fires at the armed ones.
+    """Records the points that the attempts of one fault plan pass, and makes faults happen at the armed ones."""
 
-    Args:
-        armed: what happens at which number, such as "crash" or "raises_after KeyError".
-        limit: an attempt that passes more points than this is ended, and `overrun` is set.
-    """
-
-    def __init__(self, armed: Mapping[int, str] | None = None, *, limit: int = 100_000) -> None:
-        self.armed: dict[int, str] = dict(armed or {})
-        self.errors: Mapping[str, Callable[[], BaseException]] = {}
-        """What "raises_after" raises, by name."""
-        self.answers_count = False
-        """Answers are points."""
-        self.ends_count = False
-        """The end of an attempt that succeeded is a point."""
-        self.limit = limit
+    def __init__(self, rules: PointRules | None = None) -> None:
+        self.rules = rules or PointRules()
         self.passed: list[Point] = []
-        self.effects: list[Effect] = []
         self.marks: list[Any] = []
-        """What `read_mark` returned after each store call."""
+        """The results of `read_mark` after each store call."""
         self.fired: dict[int, str] = {}
         self.attempts = 0
-        """How many have begun."""
-        self.life = Life()
-        """Of the attempt that is running."""
-        self.backups: dict[str, Any] = {}
-        """Those that can be restored, by kind."""
+        """How many attempts have begun."""
+        self.state = AttemptState()
+        """The state of the running attempt."""
         self.overrun = False
+        """Whether an attempt passed more points than the limit."""
         self.over = False
-        """Nobody may go on: every attempt that is still there dies at its next point."""
-        self.sees_reads = False
-        """Whether questions to a job system are points as well."""
+        """Whether every attempt that is still there dies at its next point."""
+        self.unregistered = Unregistered()
         self.read_mark: Callable[[], Any] | None = None
         self.listener: Callable[[Point, Any], object] | None = None
-        """Told of each point before it fires: how a child process reports to its parent."""
+        """Called with each point before its fault happens: how a child process reports to its parent."""
         self._blind = False
 
     def begin_attempt(self) -> None:
-        """A new attempt is alive.
+        """Begin a new attempt.
 
         Raises:
-            CrashedError: nobody may go on.
+            CrashedError: all attempts are to end.
         """
         self._check_over()
         self.attempts += 1
-        self.life = Life(self.attempts)
+        self.state = AttemptState(self.attempts)
 
     @property
     def attempt(self) -> int:
         """The number of the running attempt, from 1; 0 before any."""
-        return self.life.number
+        return self.state.number
 
     @property
-    def dead(self) -> bool:
-        """The running attempt has crashed."""
-        return self.life.dead
-
-    @dead.setter
-    def dead(self, dead: bool) -> None:
-        self.life.dead = dead
-
-    @property
-    def faulty(self) -> bool:
-        """Something was done to the running attempt that it may fail from."""
-        return self.life.faulty
-
-    @property
-    def comes_back(self) -> str:
-        """What happens to the database once the running attempt is dead."""
-        return self.life.comes_back
+    def effects(self) -> list[Effect]:
+        """The outside effects that took place, in order."""
+        return [
+            Effect(point.what, point.attempt)
+            for point in self.passed
+            if point.source == "effect" and point.phase == "after"
+        ]
 
     def _check_over(self) -> None:
         if self.over:
             raise CrashedError("all is over")
 
     def close(self) -> None:
-        """Nothing is noted any more: now the oracle looks."""
+        """Record nothing any more, because the oracles look now."""
         self._blind = True
 
     def observer(self, source: Source) -> Callable[[str, str], None]:
-        """What a store or a job system calls before and after each of its calls.
+        """The function that a store or a job system calls before and after each of its calls.
 
-        Made during an attempt, it belongs to that attempt, and everything fails through it once the attempt is over.
+        One that is made during an attempt belongs to that attempt, and raises once the attempt is over.
         """
         return partial(self._observe, source, self.attempt)
 
     def liar(self) -> Callable[[str, tuple[str, ...]], str | None]:
-        """What a job system calls before it answers; it belongs to the running attempt like an `observer`."""
+        """The function that a job system calls before it answers; it belongs to the attempt like an `observer`."""
         return partial(self._asked, self.attempt)
 
     def _observe(self, source: Source, attempt: int, phase: str, what: str) -> None:
-        if source == "read" and not self.sees_reads:
+        if source == "read" and not self.rules.sees_reads:
             return
-        self._check_attempt(attempt)
+        if attempt:  # what was watched before any attempt belongs to all
+            self._check_attempt(attempt)
         self.reach(cast("Phase", phase), what, source)
 
     def _asked(self, attempt: int, what: str, lies: tuple[str, ...]) -> str | None:
-        if not self.answers_count:
+        if not self.rules.answers_count:
             return None
         self._check_attempt(attempt)
         return self.answer(what, lies)
 
     def _check_attempt(self, attempt: int) -> None:
-        if attempt not in (0, self.life.number) and not self._blind:
+        if attempt not in (0, self.state.number) and not self._blind:
             raise CrashedError(f"attempt {attempt} is over")
 
     def answer(self, what: str, lies: tuple[str, ...]) -> str | None:
-        """Pass an answer that can be wrong in these ways, and return in which it is; None: it is the truth.
+        """Pass an answer that has these wrong variants, and return the one to give; None for the right answer.
 
         Raises:
-            CrashedError: this attempt has ended before.
+            CrashedError: this attempt has ended already.
         """
-        if self._blind or not self.answers_count:
+        if self._blind or not self.rules.answers_count:
             return None
         number = self._pass("answer", what, "answer", lies).number
         return self.fired[number].partition(" ")[2] if number in self.fired else None
 
     def reach_end(self) -> None:
-        """The attempt has returned.
+        """Pass the end of an attempt that has returned.
 
         Raises:
-            CrashedError: and ends here all the same.
+            CrashedError: a fault happens here.
         """
-        if self.ends_count and not self.dead:
+        if self.rules.ends_count and not self.state.dead:
             self.reach("after", "the end", "end")
 
     def reach(self, phase: Phase, what: str, source: Source) -> None:
         """Pass a point.
 
         Raises:
-            CrashedError: this attempt ends here, or has ended before.
+            CrashedError: this attempt ends here, or has ended already.
             AirflowRuntimeError: the store call fails here (`"reply_lost"`, `"refused"`).
             Exception: whatever `"raises_after"` raises here.
         """
@@ -243,16 +325,16 @@ class Points:
             self._fire(point)
 
     def _pass(self, phase: Phase, what: str, source: Source, lies: tuple[str, ...] = ()) -> Point:
-        # Every call of every attempt comes by here twice, so it calls nothing that it need not.
-        life, number = self.life, len(self.passed)
+        # Every call of every attempt passes here twice, so it avoids every call that it can.
+        state, number = self.state, len(self.passed)
         if self.over:
             self._check_over()
-        if life.dead:
+        if state.dead:
             raise CrashedError("this attempt is dead")
-        if number >= self.limit:
-            self.overrun = life.dead = True
+        if number >= self.rules.limit:
+            self.overrun = state.dead = True
             raise CrashedError("too many points")
-        point = Point(number + 1, life.number, phase, what, source, lies)
+        point = Point(number + 1, state.number, phase, what, source, lies)
         mark = None if self.read_mark is None else self._mark(point)
         self.note(point, mark)
         if self.listener is not None:
@@ -260,26 +342,20 @@ class Points:
         return point
 
     def note(self, point: Point, mark: Any = None) -> None:
-        """Take down a point that was passed, here or in a child process, and what it leads to."""
+        """Record a point that was passed, here or in a child process, and what happens there."""
         self.passed.append(point)
-        if point.phase == "after":
-            self._note_applied(point, mark)
-        kind = self.armed.get(point.number)
+        if point.source == "store" and point.phase == "after" and (self.read_mark is not None or mark is not None):
+            self.marks.append(mark)
+        kind = self.rules.armed.get(point.number)
         if kind is not None and point.allows(kind):
             self.fired[point.number] = kind
             name = kind.partition(" ")[0]
-            self.life.dead = name in _DEADLY
-            self.life.faulty = self.life.faulty or not self.life.dead
-            self.life.comes_back = kind if name in COMES_BACK else ""
-
-    def _note_applied(self, point: Point, mark: Any) -> None:
-        if point.source == "effect":
-            self.effects.append(Effect(point.what, point.attempt))
-        elif point.source == "store" and (self.read_mark is not None or mark is not None):
-            self.marks.append(mark)
+            self.state.dead = name in _DEADLY
+            self.state.faulty = self.state.faulty or not self.state.dead
+            self.state.database_change = kind if name in CHANGES_DATABASE else ""
 
     def _mark(self, point: Point) -> Any:
-        """The mark as it is now; reading it is no point of its own."""
+        """The mark after a store call; reading it is not a point."""
         if self.read_mark is None or (point.source, point.phase) != ("store", "after"):
             return None
         self._blind = True
@@ -298,7 +374,7 @@ class Points:
             case "refused":
                 raise _api_server_error("the call was refused", status_code=403)
             case "raises_after":
-                raise self.errors[variant]()  # noqa: RSE102  it is called to make the error
+                raise self.rules.errors[variant]()  # noqa: RSE102  it is called to make the error
         raise CrashedError(str(point))
 
 

@@ -1,6 +1,7 @@
 """The decision at the end of a window: may the mark move? Pure and total.
 
-Values are those of a cursor type, and only compared.
+The values belong to a cursor type, and are only compared. An *island* is a window that was loaded beyond the mark, with
+a gap before it. The record of the mark has them in its field `islands`.
 """
 
 from __future__ import annotations
@@ -10,42 +11,46 @@ from enum import Enum
 from typing import Any, Literal, TypeAlias
 
 Island: TypeAlias = "tuple[Any, Any]"
+Advance = Literal["window", "observed", "explicit"]
+"""What moves the mark: the end of the window, the largest value that was seen, or what the body says."""
 OnGap = Literal["hold", "fail", "jump"]
 
 MAX_ISLANDS = 20
-"""More islands than this are forgotten from the far end: what they covered is then read again."""
+"""If there are more islands, the last ones are forgotten, and their rows are read again."""
 MAX_TIES = 200
-"""More rows at the mark than this are not told apart, and read again."""
+"""If more rows than this have the value of the mark, they are not told apart, and all of them are read again."""
 
 
 class Outcome(str, Enum):
-    """What became of a window. The value is how the log names it."""
+    """The result of a window's commit. The value is its name in the log."""
 
     ADVANCED = "advanced"
+    """The mark has moved to the end of what was loaded."""
     NOOP = "noop"
-    """The mark is there or beyond already."""
+    """The mark is already at the window's end or beyond it."""
     GAP = "gap"
-    """Something before the window is not loaded: the window is remembered, the mark stays."""
+    """Something before the window is not loaded: the window is kept as an island, and the mark stays."""
     JUMPED = "jumped"
     """Something before the window is not loaded, and the policy moves the mark over it."""
     REFUSED = "refused"
     """Something before the window is not loaded, and the policy fails."""
     FENCED = "fenced"
-    """The record was made anew since the window began: whoever did so wants its rows read again."""
+    """The mark was set anew since the window began, so the window does not move it."""
     CONFLICT = "conflict"
-    """Another run has moved the token, and tokens have no order to merge by."""
+    """Another run has moved the token, and tokens have no order by which the two could be merged."""
     UNCOMMITTED = "uncommitted"
-    """The window was not to be committed: a sample, an isolated backfill, an override."""
+    """The window is one that does not move the mark: a sample, an isolated backfill, an override."""
     EMPTY = "empty"
+    """There was nothing to load."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Mark:
-    """What the decision needs of the asset's record.
+class MarkState:
+    """The part of the mark's record that the decision needs.
 
     Args:
         at: everything before it is loaded.
-        ties: which rows at it are, by a hash of each; None when that is not known.
+        ties: the rows with this value that are loaded, a hash of each; None if that is not known.
     """
 
     at: Any
@@ -56,13 +61,13 @@ class Mark:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Loaded:
+class LoadedRange:
     """What a run has loaded: from `start` to `new`.
 
     Args:
-        new: where it came to; None: nothing was seen.
-        epoch, base_rev: of the record when the window began.
-        ties: as in `Mark`, at `new`.
+        new: the end of what was loaded; None if no row was seen.
+        epoch, base_rev: of the mark's record when the window began.
+        ties: as in `MarkState`, at `new`.
     """
 
     start: Any
@@ -73,9 +78,9 @@ class Loaded:
 
 
 def decide_commit(
-    mark: Mark | None, loaded: Loaded, *, ordered: bool = True, on_gap: OnGap = "hold"
-) -> tuple[Outcome, Mark | None]:
-    """What a finished window does to the mark, and the mark to write (None: do not)."""
+    mark: MarkState | None, loaded: LoadedRange, *, ordered: bool = True, on_gap: OnGap = "hold"
+) -> tuple[Outcome, MarkState | None]:
+    """The outcome of a finished window, and the mark to write; None if nothing is to be written."""
     if mark is None or mark.epoch != loaded.epoch:
         return Outcome.FENCED, None
     if loaded.new is None:
@@ -89,16 +94,16 @@ def decide_commit(
     return _decide_gap(mark, loaded, on_gap)
 
 
-def _decide_token(mark: Mark, loaded: Loaded) -> tuple[Outcome, Mark | None]:
+def _decide_token(mark: MarkState, loaded: LoadedRange) -> tuple[Outcome, MarkState | None]:
     if loaded.new == mark.at:
         return Outcome.NOOP, None
-    # It may have been written without being moved: for what a run tells of another.
+    # The record may have been written without a move, when a run has taken over windows to publish.
     if mark.rev != loaded.base_rev and mark.at != loaded.start:
         return Outcome.CONFLICT, None
     return Outcome.ADVANCED, replace(mark, at=loaded.new)
 
 
-def _decide_gap(mark: Mark, loaded: Loaded, on_gap: OnGap) -> tuple[Outcome, Mark | None]:
+def _decide_gap(mark: MarkState, loaded: LoadedRange, on_gap: OnGap) -> tuple[Outcome, MarkState | None]:
     if loaded.new <= loaded.start:  # what was loaded failed, or may still change
         return Outcome.NOOP, None
     if on_gap == "fail":
@@ -108,8 +113,8 @@ def _decide_gap(mark: Mark, loaded: Loaded, on_gap: OnGap) -> tuple[Outcome, Mar
     return Outcome.GAP, replace(mark, islands=_with_island(mark.islands, (loaded.start, loaded.new)))
 
 
-def _with_ties(mark: Mark, loaded: Loaded) -> Mark | None:
-    """More rows at the mark itself were loaded."""
+def _with_ties(mark: MarkState, loaded: LoadedRange) -> MarkState | None:
+    """The mark, with the rows at its value that this window has loaded; None if no row is new."""
     if loaded.new != mark.at or not loaded.ties or mark.ties is None:
         return None
     ties = tuple(sorted({*mark.ties, *loaded.ties}))
@@ -118,8 +123,8 @@ def _with_ties(mark: Mark, loaded: Loaded) -> Mark | None:
     return replace(mark, ties=ties if len(ties) <= MAX_TIES else None)
 
 
-def _absorb(mark: Mark) -> Mark:
-    """Islands that the mark has reached are land: the mark stands at their end."""
+def _absorb(mark: MarkState) -> MarkState:
+    """The mark, moved to the end of each island that it has reached."""
     at, ties, left = mark.at, mark.ties, []
     for start, end in sorted(mark.islands):
         if start > at:

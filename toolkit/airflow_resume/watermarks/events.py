@@ -1,4 +1,4 @@
-"""What a consumer of the asset is to process: the windows that were loaded, from the events that triggered it."""
+"""For consumers of an asset: the windows that were loaded, from the events that triggered the run."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_resume.errors import WatermarkError
 from airflow_resume.watermarks.commit import Outcome
-from airflow_resume.watermarks.cursor import Cursor, CursorType
-from airflow_resume.watermarks.journal import ALSO, entries_of
+from airflow_resume.watermarks.cursors.cursor import CursorType, restored_cursor
+from airflow_resume.watermarks.marks.journal import ALSO, entries_of
 
 if TYPE_CHECKING:
     from airflow.sdk import Asset
@@ -18,19 +18,26 @@ if TYPE_CHECKING:
     from airflow_resume.attempt import AnyContext
 
 
+_OF_ALL = ("name", "at", "definition", "type", "partition")
+"""The members of a line that hold for all its windows."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class LoadedWindow:
     """A window that a run has loaded: `[start, end)`.
 
     Args:
-        name: of the watermark. `partition`: of the asset.
-        start, end: as the cursor has them.
+        name: of the watermark.
+        partition: of the asset, as JSON; None: it has none.
+        start: where it begins, as the cursor has it.
+        end: where it ends, as the cursor has it.
         bounds: which of the two are part of it, as for ranges in SQL: `"[)"`, and `"(]"` where values are unique.
-        new_from: what lies before it was loaded earlier too, and read again for a `lookback`; None: nothing was.
+        new_from: rows before this value were loaded earlier too, and read again for a `lookback`; None: there are none.
         at: where the mark stood then.
-        outcome: what became of the window.
+        outcome: of the commit.
         origin: `"mark"`, `"conf"` or `"backfill"`.
-        run_id: of the run that loaded it, and `map_index` of its task instance.
+        run_id: of the run that loaded it.
+        map_index: of its task instance; -1: the task is not mapped.
     """
 
     name: str
@@ -55,46 +62,45 @@ def windows_from_events(
         context: of a task in a Dag that is scheduled on the asset.
         asset: as in the schedule.
         name: of the watermark; by default all.
-        cursor: of the watermark; by default found out, but for those of several columns, and tokens, which stay JSON.
+        cursor: of the watermark; by default the one that the events name. Values of several columns, tokens, and those
+            of a cursor type of your own stay JSON without it.
 
     Raises:
         WatermarkError: the run was not triggered by this asset, or its events are gone.
     """
     triggering: Any = context.get("triggering_asset_events") or {}
     try:
-        events = sorted(triggering[asset], key=_when)
+        events = list(triggering[asset])
     except KeyError:
         raise WatermarkError(
             f"This run was not triggered by the asset {asset.name!r}, so there are no windows to process.",
             "Schedule the Dag on it, and trigger it by that.",
+            asset=asset.name,
         ) from None
+
+    def when(event: Any) -> float:
+        found = getattr(event, "timestamp", None)
+        return found.timestamp() if isinstance(found, datetime) else 0.0
+
+    events.sort(key=when)
     windows: list[LoadedWindow] = []
     seen: set[str] = set()
     for event in events:
         for key, line in entries_of(event).items():
             if not isinstance(line, dict) or (name is not None and line.get("name", key) != name):
                 continue
-            for told in [*(line.get(ALSO) or ()), line]:
-                if told.get("to") is None or told.get("id") in seen:
-                    continue  # of runs at once two may tell the same
-                if "id" in told:
-                    seen.add(told["id"])
-                windows.append(_loaded(event, key, {**_of_all(line), **told}, cursor))
+            of_all = {name: line[name] for name in _OF_ALL if name in line}
+            for entry in [*(line.get(ALSO) or ()), line]:
+                if entry.get("to") is None or entry.get("id") in seen:
+                    continue  # two runs at once may publish the same window
+                if "id" in entry:
+                    seen.add(entry["id"])
+                windows.append(_loaded(event, key, {**of_all, **entry}, cursor))
     return windows
 
 
-def _of_all(line: dict[str, Any]) -> dict[str, Any]:
-    """What is said once for all windows of a line."""
-    return {name: line[name] for name in ("name", "at", "definition", "type", "partition") if name in line}
-
-
-def _when(event: Any) -> float:
-    when = getattr(event, "timestamp", None)
-    return when.timestamp() if isinstance(when, datetime) else 0.0
-
-
 def _loaded(event: Any, key: str, entry: dict[str, Any], cursor: CursorType[Any] | None) -> LoadedWindow:
-    known = cursor or _cursor_of(entry)
+    known = cursor or restored_cursor({"type": entry.get("type"), **(entry.get("definition") or {})})
 
     def parsed(value: JsonValue) -> Any:
         if known is None or value is None:
@@ -114,19 +120,3 @@ def _loaded(event: Any, key: str, entry: dict[str, Any], cursor: CursorType[Any]
         run_id=entry.get("run_id", event.source_run_id or ""),
         map_index=entry.get("map_index", -1 if event.source_map_index is None else event.source_map_index),
     )
-
-
-def _cursor_of(entry: dict[str, Any]) -> CursorType[Any] | None:
-    definition = entry.get("definition") or {}
-    kind = definition.get("type", entry.get("type"))
-    if kind == "datetime":
-        return Cursor.datetime(tz=definition.get("tz", "UTC"))
-    simple: dict[str, Any] = {
-        "date": Cursor.date,
-        "int": Cursor.int,
-        "decimal": Cursor.decimal,
-        "text": Cursor.text,
-        "uuid": Cursor.uuid,
-        "binary": Cursor.binary,
-    }
-    return simple[kind]() if kind in simple else None

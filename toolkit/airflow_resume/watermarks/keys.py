@@ -1,7 +1,7 @@
-"""Under which keys a watermark keeps what it knows: asset, name and partition stand in each.
+"""The keys under which a watermark stores its records, made from the asset, the name and the partition.
 
-A key is of the characters that a URL takes as they are (RFC 3986, "unreserved"), so it can be pasted into one: others
-would be decoded on the way, and another key be read or written.
+A key has only characters that a URL takes as they are (RFC 3986, "unreserved"). Others would be decoded on the way, and
+another key would be read or written.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from airflow_resume import values
-from airflow_resume.errors import InvalidValueError, PartitionError
+from airflow_resume.errors import InvalidValueError, WatermarkInputError
+from airflow_resume.shown import short_repr
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -30,14 +31,14 @@ _TAIL = 16
 
 @dataclass(frozen=True, kw_only=True)
 class Keys:
-    """Where one watermark of one partition keeps what it knows.
+    """The keys of one watermark and partition.
 
     Args:
         mark: the key of the mark, in the asset's store.
         window: of the window of a run, in its task's store.
-        note: of the XCom by which a run notes where the mark stands.
+        note: of the XCom in which a run notes where the mark stands.
         entry: of the line in an asset event.
-        old: the same of version 0.1, whose records are taken up; a window or a note of 0.1 did not say whose it is.
+        old: those of version 0.1, whose records are taken over; its windows and XComs do not name their asset.
     """
 
     mark: str
@@ -53,19 +54,22 @@ class Keys:
         Args:
             asset: its name.
             name: of the watermark.
-            partition: of this task instance; None: the asset is one.
+            partition: of this task instance; None: the asset has no partitions.
 
         Raises:
-            InvalidKeyError: the name makes no key. PartitionError: the partition is not JSON.
+            InvalidKeyError: the name cannot be a part of a key. WatermarkInputError: the partition is not JSON.
         """
         return _keys(asset, name, None if partition is None else partition_text(partition))
 
 
 @lru_cache(maxsize=256)
 def _keys(asset: str, name: str, partition: str | None) -> Keys:
-    """The keys; a partition as canonical JSON."""
+    """As `Keys.of`, with the partition as canonical JSON."""
     values.make_key(MARK, name)
-    parts = [name] if partition is None else [name, _part(partition)]
+    parts = [name]
+    if partition is not None:  # text as it is, other JSON after `~j`, so that no two partitions share a key
+        is_text = partition.startswith('"')
+        parts.append(url_safe(json.loads(partition)) if is_text else f"{_JSON}{url_safe(partition)}")
     own = _SEPARATOR.join(parts)
     with_asset = _SEPARATOR.join([url_safe(asset), *parts])
     old_own = name if partition is None else f"{name}.{quote(partition, safe=':')}".replace("~", "%7E")
@@ -85,33 +89,29 @@ def _keys(asset: str, name: str, partition: str | None) -> Keys:
 
 
 def _cut(key: str) -> str:
-    """The key; one that would be too long keeps its beginning and ends with a part of its SHA-256."""
+    """The key; if it is too long, its beginning and a part of its SHA-256."""
     if len(key) <= _MAX_KEY:
         return key
     return f"{key[: _MAX_KEY - _TAIL - 1]}-{hashlib.sha256(key.encode()).hexdigest()[:_TAIL]}"
 
 
 def url_safe(text: str) -> str:
-    """The text; a byte of its UTF-8 that is no letter, digit, `_`, `.` or `-` becomes `~` and two hex digits."""
+    """The text, with each byte of its UTF-8 that is not a letter, digit, `_`, `.` or `-` as `~` and two hex digits."""
     return re.sub(_OTHER, lambda found: b"~%02X" % found[0][0], text.encode()).decode()
-
-
-def _part(partition: str) -> str:
-    """The partition as a part of a key: text as it is, other JSON after `~j`; no two partitions have one part."""
-    return url_safe(json.loads(partition)) if partition.startswith('"') else f"{_JSON}{url_safe(partition)}"
 
 
 def partition_text(partition: JsonValue) -> str:
     """The partition as canonical JSON.
 
     Raises:
-        PartitionError: it is not JSON.
+        WatermarkInputError: it is not JSON.
     """
     try:
         values.check(partition, at="partition")
     except InvalidValueError as error:
-        raise PartitionError(
-            f"The partition {partition!r} is not JSON ({error.message})",
+        raise WatermarkInputError(
+            f"The partition {short_repr(partition)} is not JSON ({error.message}).",
             "Make it text, a number, or a list or dict of these.",
+            given="partition",
         ) from error
     return values.dumps(partition)

@@ -1,4 +1,4 @@
-"""What a user chose for a watermark, checked when the Dag file is read, where it costs nothing."""
+"""The options of a watermark, checked when the Dag file is read."""
 
 from __future__ import annotations
 
@@ -8,20 +8,22 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from airflow_resume import values
-from airflow_resume.arguments import check_choice, check_whole
+from airflow_resume.arguments import check_choice, check_flag, check_function, check_whole
 from airflow_resume.attempt import utc_now
 from airflow_resume.errors import WatermarkWarning
-from airflow_resume.watermarks.checks import lost_without_zone, zoned
-from airflow_resume.watermarks.commit import OnGap
-from airflow_resume.watermarks.cursor import CursorType
+from airflow_resume.shown import short_repr
+from airflow_resume.watermarks.commit import Advance, OnGap
+from airflow_resume.watermarks.cursors.cursor import CursorType
+from airflow_resume.watermarks.cursors.zones import host_zone
 from airflow_resume.watermarks.keys import MARK, partition_text
-from airflow_resume.watermarks.loading import Advance
 from airflow_resume.watermarks.partition import Partition
-from airflow_resume.watermarks.sql_column import Columns
-from airflow_resume.watermarks.track import Future, Nulls
-from airflow_resume.watermarks.zones import host_zone
+from airflow_resume.watermarks.rows.track import Future, Nulls
+from airflow_resume.watermarks.schedule import written
+from airflow_resume.watermarks.sql.column import Columns
 
 if TYPE_CHECKING:
+    from datetime import tzinfo
+
     from airflow.sdk import Asset
 
 T = TypeVar("T")
@@ -33,7 +35,7 @@ OnMissing = Literal["fail", "recover", "initial"]
 
 @dataclass(frozen=True, kw_only=True)
 class Options(Generic[T]):
-    """The arguments of `watermark`; see there."""
+    """The arguments of `watermark`, which describes them. There is one attribute for each argument."""
 
     asset: Asset
     initial: object
@@ -57,34 +59,39 @@ class Options(Generic[T]):
     sql: Columns = None
 
     def __post_init__(self) -> None:
-        if not (getattr(self.asset, "name", None) and getattr(self.asset, "uri", None)):
-            raise TypeError(f"watermark() needs an Asset, not {self.asset!r}")
-        values.make_key(MARK, self.name)
+        self._check_types()
         for name, choices in _CHOICES.items():
             check_choice(name, getattr(self, name), choices)
         if self.nulls is not None:
             check_choice("nulls", self.nulls, Nulls)
         if self.sql is not None:
-            from airflow_resume.watermarks.sql_bounds import check_columns
+            from airflow_resume.watermarks.sql.bound_values import check_columns
 
             check_columns(self.sql, self.cursor)
-        check_whole("history", self.history, least=0)
         if not callable(self.initial):
             self.cursor.parse(self.initial, what="initial")
         if self.partition is not None and not callable(self.partition):
             partition_text(self.partition)
-        self._check_spans()
-        self._check_clock()
-        self._warn_of_late_rows()
-        self._check_zone()
-
-    def _check_spans(self) -> None:
         for name in ("delay", "lookback", "max_span"):
             span = getattr(self, name)
             if span is not None:
                 self.cursor.check_span(name, span)
         if self.max_span is not None and not self.max_span:
-            raise ValueError("max_span must be longer than nothing")
+            raise ValueError("max_span must be above 0.\nGive a longer one, or leave it out.")
+        self._check_clock()
+        self._warn_of_late_rows()
+        self._warn_of_zone()
+
+    def _check_types(self) -> None:
+        asset: object = self.asset
+        if isinstance(asset, type) or not (getattr(asset, "name", None) and getattr(asset, "uri", None)):
+            raise TypeError(f"asset={short_repr(asset)} must be an Asset, such as Asset('orders')")
+        values.make_key(MARK, self.name)
+        check_whole("history", self.history, least=0)
+        check_flag("shared", self.shared)
+        for name, function in (("now", self.clock), ("migrate", self.migrate)):
+            if function is not None:
+                check_function(name, function)
 
     def _check_clock(self) -> None:
         if self.advance == "window" and not self.has_ceiling:
@@ -102,7 +109,7 @@ class Options(Generic[T]):
             raise ValueError(f"A {self.cursor.type} has no order, so only advance='explicit' can move the mark.")
 
     def _warn_of_late_rows(self) -> None:
-        """Say what is lost where rows become visible in another order than that of their values."""
+        """Warn that rows may be lost if they do not become visible in the order of their values."""
         if self.delay is not None or self.advance == "explicit":
             return
         of = f"The watermark {self.name!r} on {self.asset.name!r} has no delay="
@@ -123,7 +130,8 @@ class Options(Generic[T]):
             return
         warnings.warn(text, WatermarkWarning, stacklevel=5)
 
-    def _check_zone(self) -> None:
+    def _warn_of_zone(self) -> None:
+        """Warn that rows may be lost because the time zone of the values is not known."""
         host = host_zone()
         lost = None if host is None else lost_without_zone(self)
         if lost is not None:
@@ -141,18 +149,18 @@ class Options(Generic[T]):
             return True
         if not self.cursor.has_clock or self.is_naive:
             return False
-        # Several columns go up to whatever is there, unless something is asked of their clock: a bound of the first
-        # column alone is nothing that version 0.1 could read.
+        # A window of several columns has an end only if an option needs the clock: version 0.1 cannot read a bound that
+        # has the first column alone.
         counts = self.advance == "window" or self.delay is not None or self.max_span is not None
         return counts or self.cursor.leading is self.cursor
 
     @property
     def is_naive(self) -> bool:
-        """Times without a zone: no clock of ours says what time it is there."""
-        return self.cursor.leading.definition().get("tz", "") is None and self.cursor.home is None
+        """Whether values are times of an unknown zone, so that this machine's clock does not fit them."""
+        return self.cursor.zoneless == "times"
 
     def ceiling(self) -> T | None:
-        """What lies at it or beyond may still change."""
+        """The value from which on rows may still change; None if it is not known."""
         if not self.has_ceiling:
             return None
         now = self.cursor.now(utc_now if self.clock is None else self.clock)
@@ -160,11 +168,11 @@ class Options(Generic[T]):
 
     @property
     def asks_for_initial(self) -> bool:
-        """Whether the initial value is a function's answer, which is kept with the mark."""
+        """Whether a function gives the initial value. Then the value is kept with the mark."""
         return callable(self.initial)
 
     def first(self) -> T:
-        """The initial value; a function is only asked now."""
+        """The initial value. If it is given by a function, the function is called now."""
         initial = self.initial() if callable(self.initial) else self.initial
         return self.cursor.parse(initial, what="initial")
 
@@ -177,3 +185,26 @@ _CHOICES: dict[str, Any] = {
     "on_gap": OnGap,
     "on_missing": OnMissing,
 }
+
+
+def lost_without_zone(options: Options[Any]) -> str | None:
+    """What a watermark loses because the time zone of its values is not known; None if it loses nothing."""
+    named = f"the watermark {options.name!r} on {options.asset.name!r}"
+    if options.cursor.zoneless == "days":
+        is_by_our_clock = options.clock is None and options.has_ceiling
+        lost = "rows of a day that come after midnight in UTC are never loaded"
+        return f"{named} is of days without a time zone: {lost}" if is_by_our_clock else None
+    if not options.is_naive or options.lookback is not None:
+        return None
+    return (
+        f"{named} is of naive times without a time zone: when clocks are set back, the same times come twice, and"
+        " rows of the second hour may never be loaded"
+    )
+
+
+def zoned(options: Options[Any], zone: tzinfo | None = None) -> str:
+    """The cursor with a zone, in Python."""
+    name = "'America/Los_Angeles'" if zone is None else written(zone)
+    if options.cursor.zoneless == "days":
+        return f"Cursor.date({name}), or Cursor.date('UTC')"
+    return f"Cursor.datetime({name}, naive=True), or Cursor.datetime(naive=True) for UTC"

@@ -1,4 +1,4 @@
-"""What a Dag says about time: the zone of its schedule, and how long a partition of it is."""
+"""The time zone of a Dag's schedule, and the end of a partition of it."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from airflow_resume.attempt import AnyContext
-from airflow_resume.errors import BackfillError, WatermarkError
-from airflow_resume.watermarks.zones import plain_datetime, shown
+from airflow_resume.errors import WatermarkError, WatermarkInputError
+from airflow_resume.watermarks.cursors.zones import clock_reading, plain_datetime
 
 _WINTER, _SUMMER = datetime(2026, 1, 1, tzinfo=timezone.utc), datetime(2026, 7, 1, tzinfo=timezone.utc)
 
 
 def zone_of_schedule(dag: Any) -> tzinfo | None:
-    """The zone in which the Dag is scheduled, or else the Dag's; None where that is UTC, or not known.
+    """The time zone of the Dag's schedule, or else of the Dag; None if it is UTC or not known.
 
     Raises:
         WatermarkError: it has the name of a zone that is not known on this machine.
@@ -30,7 +30,7 @@ def _zone_of(timetable: Any) -> tzinfo | None:
 
 
 def _plain_zone(zone: object) -> tzinfo | None:
-    """What is neither a name nor a zone, such as a stand-in in a test, says nothing."""
+    """The zone; None for what is neither a name nor a zone, such as a stand-in in a test."""
     if not isinstance(zone, str):
         return zone if isinstance(zone, tzinfo) else None
     try:
@@ -51,42 +51,43 @@ def written(zone: tzinfo) -> str:
 
 
 def partition_of(context: AnyContext) -> tuple[str | None, datetime | None]:
-    """The key of the partition that the run is for, and the date of it; None where it has none."""
+    """The key and the date of the partition that the run is for; None if it has none."""
     run = context.get("dag_run")
     key = context.get("partition_key") or getattr(run, "partition_key", None)
     return key, context.get("partition_date") or getattr(run, "partition_date", None)
 
 
 def end_of_partition(dag: Any, date: datetime) -> datetime | None:
-    """Where the next partition begins; None where the Dag's timetable does not say.
+    """When the next partition begins; None if the Dag's timetable has no partitions by cron.
 
-    Airflow gives a partition the date at which its cron expression strikes, and the next one that of the next strike.
+    The date of a partition is a time of the cron expression, and the next partition has the next time.
 
     Args:
         dag: of the run.
         date: of a partition, aware.
 
     Raises:
-        BackfillError: its cron expression cannot be read.
+        WatermarkInputError: its cron expression cannot be read.
     """
     timetable = getattr(dag, "timetable", None)
     if type(timetable).__name__ != "CronPartitionTimetable":
         return None
     expression: Any = getattr(timetable, "expression", None) or getattr(timetable, "_expression", None)
     zone = _zone_of(timetable) or timezone.utc
-    plain = plain_datetime(date.astimezone(timezone.utc))  # one of pendulum counts by rules of its own
-    reading = shown(plain, zone)
+    plain = plain_datetime(date.astimezone(timezone.utc))  # pendulum has its own rules for adding
+    reading = clock_reading(plain, zone)
     try:
-        from croniter import croniter  # type: ignore[import-untyped]  # with which Airflow reads such a timetable itself
+        from croniter import croniter  # type: ignore[import-untyped]  # Airflow reads such a timetable by it, too
 
         cron = croniter(expression, reading)
         following: datetime = cron.get_next(datetime)
     except (ImportError, TypeError, ValueError, LookupError, AttributeError) as error:
-        raise BackfillError(
+        raise WatermarkInputError(
             f"Where a partition of the schedule {expression!r} ends cannot be found ({error!r}).",
             "Correct the expression, or install the package croniter where it is missing.",
+            given="window",
         ) from error
-    if cron.expanded[1] == ["*"]:  # of every hour: Airflow counts on over a change of the clock
+    if cron.expanded[1] == ["*"]:  # every hour: then Airflow ignores a change of the clock
         return plain + (following - reading)
-    # A reading that comes twice, or never, is to Airflow the later of the two moments that it may mean.
+    # For a time that the clock shows twice, or never, Airflow takes the later of the two moments that it may mean.
     return max(following.replace(tzinfo=zone, fold=fold).astimezone(timezone.utc) for fold in (0, 1))

@@ -1,21 +1,24 @@
-"""A mark for event triggers, which run on the triggerer's event loop and have no task."""
+"""A mark for event triggers, which run in the triggerer's event loop and have no task."""
 
 from __future__ import annotations
 
-import logging
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from airflow_resume import values
+from airflow_resume.arguments import check_store
 from airflow_resume.attempt import Attempt
-from airflow_resume.errors import StoreUnavailableError, WatermarkChangedError
-from airflow_resume.record import Slot
+from airflow_resume.errors import StoreUnavailableError
+from airflow_resume.patience import Patience, for_seconds, random_growing
+from airflow_resume.record import StoredRecord
+from airflow_resume.shown import get_logger
 from airflow_resume.store import RETRY_SECONDS, MemoryStore, followed
-from airflow_resume.watermarks.commit import Loaded, Outcome, decide_commit
-from airflow_resume.watermarks.cursor import CursorType, infer_cursor
+from airflow_resume.watermarks.commit import LoadedRange, Outcome, decide_commit
+from airflow_resume.watermarks.cursors.cursor import CursorType, cursor_of
 from airflow_resume.watermarks.keys import MARK
-from airflow_resume.watermarks.mark_codec import MarkCodec
-from airflow_resume.watermarks.record import MarkRecord
+from airflow_resume.watermarks.marks.mark_codec import MarkCodec
+from airflow_resume.watermarks.marks.mark_record import MarkRecord
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -23,14 +26,14 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 R = TypeVar("R")
 
-log = logging.getLogger(__name__)
+log = get_logger(__name__)
 
 
 class AsyncStore(Protocol):
     """The asset's state, as a trigger has it: `self.asset_state_store`."""
 
     async def aget(self, key: str, default: JsonValue = None) -> JsonValue:
-        """The value, or `default` when there is none."""
+        """The value, or `default` if there is no value."""
         ...
 
     async def aset(self, key: str, value: JsonValue) -> None:
@@ -39,7 +42,7 @@ class AsyncStore(Protocol):
 
 
 class AsyncWatermark(Generic[T]):
-    """How far a trigger has looked: read it when the trigger starts, and move it after every event that was fired.
+    """How far a trigger has read its source: read it when the trigger starts, and move it after every event.
 
         mark = AsyncWatermark(self.asset_state_store, initial=0)
         at = await mark.at()
@@ -49,15 +52,15 @@ class AsyncWatermark(Generic[T]):
                 at = message.offset
                 await mark.advance(at)
 
-    Fire first, and move then: a triggerer that dies in between fires the event again. A trigger cannot see the asset's
-    events, so a mark that was lost looks like one that never was: it begins at `initial` again, which the log says, and
-    fires again what lies after that. The record is that of a `watermark` of the same name: a task may go on from it.
+    Fire first, and then move: a triggerer that dies in between fires the event again. A trigger cannot read the asset's
+    events, so it does not know whether a missing mark was lost: it begins at `initial` again, logs a warning, and fires
+    everything after that again. The record is that of a `watermark` of the same name: a task may continue from it.
 
     Args:
         store: of the asset; `asset_state_store[asset]` where the trigger watches several.
         initial: where to begin the first time.
         name: of the mark; an asset may have several.
-        cursor: the type of its values; by default what `initial` is.
+        cursor: the type of its values; by default that of `initial`.
 
     Raises:
         InvalidKeyError, CursorTypeError: for arguments that cannot work, at once.
@@ -66,19 +69,20 @@ class AsyncWatermark(Generic[T]):
     def __init__(
         self, store: AsyncStore, *, initial: object, name: str = "watermark", cursor: CursorType[T] | None = None
     ) -> None:
+        check_store(store, ("aget", "aset"))
         self._store = store
-        self._cursor: CursorType[Any] = infer_cursor(initial) if cursor is None else cursor
+        self._cursor: CursorType[Any] = cursor_of(cursor, initial)
         self._initial = self._cursor.parse(initial, what="initial")
         self._key = values.make_key(MARK, name)
         self._codec = MarkCodec[Any](key=self._key, cursor=self._cursor)
-        self._slot = Slot(MemoryStore(), self._key, MarkRecord)  # which only reads and writes down
+        self._slot = StoredRecord(MemoryStore(), self._key, MarkRecord)  # only for reading and writing JSON
         self._known: MarkRecord | None = None
 
     async def at(self) -> T:
         """Where the mark stands: everything before it has been fired.
 
         Raises:
-            UnreadableRecordError, WatermarkChangedError: the mark cannot be used.
+            UnreadableRecordError, WatermarkMismatchError: the mark cannot be used.
         """
         stored = await self._get()
         if self._codec.is_record(stored):
@@ -95,8 +99,11 @@ class AsyncWatermark(Generic[T]):
     async def advance(self, to: object) -> Outcome:
         """Everything before `to` has been fired. A mark that stands there or beyond stays.
 
+        Args:
+            to: a value of the cursor.
+
         Returns:
-            `Outcome.FENCED` when somebody has set the mark since `at()`: ask it again, and go on from there.
+            `Outcome.FENCED` when somebody has set the mark since `at()`: call that again, and continue from there.
         """
         new = self._cursor.parse(to, what="advance()")
         if self._known is None:
@@ -105,9 +112,9 @@ class AsyncWatermark(Generic[T]):
         if known is None or not self._codec.is_record(found):
             return Outcome.FENCED
         stored = self._decoded(found)
-        # A trigger watches alone and sees all that comes, so there is never a gap before it.
+        # Only this trigger moves the mark, and it sees every event, so there is never a gap.
         start = self._codec.parsed(stored).at
-        loaded = Loaded(start=start, new=new, epoch=known.epoch, base_rev=stored.rev)
+        loaded = LoadedRange(start=start, new=new, epoch=known.epoch, base_rev=stored.rev)
         outcome, mark = decide_commit(self._codec.parsed(stored), loaded, ordered=self._cursor.is_ordered)
         if mark is not None:
             self._known = self._codec.moved(stored, mark, Attempt())
@@ -122,25 +129,16 @@ class AsyncWatermark(Generic[T]):
         await self._patiently(lambda: self._store.aset(self._key, stored))
 
     async def _patiently(self, call: Callable[[], Awaitable[R]]) -> R:
-        """Ask again while the database of a state backend is away: on the event loop it does not wait itself."""
-        from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_delay, wait_random_exponential
-
-        async def ask() -> R:
-            return await call()
-
-        return await AsyncRetrying(
-            retry=retry_if_exception_type(StoreUnavailableError),
-            stop=stop_after_delay(RETRY_SECONDS),
-            wait=wait_random_exponential(multiplier=0.2, max=5),
-            reraise=True,
-        )(ask)
+        """Repeat the call while a state backend's database is away. In an event loop the backend does not wait."""
+        patience = Patience(
+            is_passing=lambda error: isinstance(error, StoreUnavailableError),
+            is_enough=for_seconds(lambda: RETRY_SECONDS),
+            pause=random_growing(0.2, 5),
+        )
+        return await patience.acall(call, sleep=asyncio.sleep)
 
     def _decoded(self, stored: JsonValue) -> MarkRecord:
-        record = self._slot.decode(stored)
-        if record.definition not in ({}, self._cursor.definition()) or record.type != self._cursor.type:
-            raise WatermarkChangedError(
-                f"{self._key!r} is a mark of {record.definition or record.type!r}, and this one is of"
-                f" {self._cursor.definition()!r}.",
-                "Give it another name.",
-            )
+        record = self._codec.decoded(self._slot, stored)
+        if not self._codec.is_of_this_cursor(record):
+            raise self._codec.mismatch(record, "Give it another name.")
         return record

@@ -37,8 +37,8 @@ class StoreContract(Keeping, OfABackend, Expiry, Processes, Extras):
     Supply one of these fixtures, as a method of the subclass; each test gets an empty place of its own.
 
     - `store`: a `StateStore`: get, set, delete.
-    - `open_store`: a function that opens the same place again, in whatever process it is called. It is not called
-      before a test needs it, so the place may be one that nobody has used yet.
+    - `open_store`: a function that opens the same place again, in any process that calls it. It is not called
+      before a test needs it, so the place may be one that was never used.
     - `backend`: a `BaseStoreBackend` of Airflow's; the store is then its first scope.
     - `open_backend`: likewise a function.
     - `cleanup` (optional): a function without arguments that deletes what has expired, if neither the store nor the
@@ -51,7 +51,7 @@ class StoreContract(Keeping, OfABackend, Expiry, Processes, Extras):
     `test_abilities` prints which were found (`pytest -rP -k test_abilities`), and its report has each of them in
     `user_properties`, as `("has " + name, found)`.
 
-    A subclass is collected whatever its name is. `__test__ = False` in its body makes it a base for others.
+    A subclass is collected whatever its name is. `__test__ = False` in its body makes it a base class for others.
     """
 
     __test__ = False
@@ -61,7 +61,7 @@ class StoreContract(Keeping, OfABackend, Expiry, Processes, Extras):
     Such a test is expected to fail, and fails the run when it passes."""
 
     promises: ClassVar[Collection[Ability]] = ()
-    """Abilities that must be found: else a method that got another name would lose its tests, and nobody would see."""
+    """Abilities that must be found: otherwise a method that was renamed would lose its tests unnoticed."""
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)

@@ -1,4 +1,4 @@
-"""What a store can do beyond keeping values, and how that is found out."""
+"""What a store can do besides keeping values, and how that is detected."""
 
 from __future__ import annotations
 
@@ -10,18 +10,24 @@ from typing import Any, TypeAlias, TypeVar
 Test = TypeVar("Test", bound=Callable[..., Any])
 
 Fixture: TypeAlias = Callable[[str], Any]
-"""The value of a fixture by its name. Nothing is opened before it is asked for."""
+"""Gives the value of a fixture by its name. Nothing is opened before that."""
 
 
 class Ability(Enum):
     """An optional ability of a store; the value is its name in reports."""
 
     SCOPES = "several scopes"
+    """Keeps several scopes apart."""
     DURABLE = "durable over processes"
+    """Can be opened again, by another process."""
     RETENTION = "retention"
+    """Keeps a value for a given time."""
     CLEANUP = "cleanup"
+    """Deletes what has expired."""
     COMPARE_AND_SET = "compare_and_set"
+    """Replaces a value only where it has a given version."""
     SCAN = "scan"
+    """Lists its keys."""
 
     @property
     def how(self) -> str:
@@ -29,7 +35,11 @@ class Ability(Enum):
         return _HOW[self]
 
     def found(self, fixture: Fixture) -> bool:
-        """Whether the store has it."""
+        """Whether the store has it.
+
+        Args:
+            fixture: gives the value of a fixture by its name.
+        """
         return _FOUND[self](fixture)
 
 
@@ -53,14 +63,10 @@ _HOW = {
 }
 
 
-def _takes_retention(fixture: Fixture) -> bool:
-    return "retention" in inspect.signature(fixture("store").set).parameters
-
-
 _FOUND: dict[Ability, Callable[[Fixture], bool]] = {
     Ability.SCOPES: lambda fixture: fixture("backend") is not None,
     Ability.DURABLE: lambda fixture: fixture("open_store") is not None,
-    Ability.RETENTION: _takes_retention,
+    Ability.RETENTION: lambda fixture: "retention" in inspect.signature(fixture("store").set).parameters,
     Ability.CLEANUP: lambda fixture: fixture("cleanup") is not None,
     Ability.COMPARE_AND_SET: lambda fixture: hasattr(fixture("store"), "compare_and_set"),
     Ability.SCAN: lambda fixture: hasattr(fixture("store"), "scan"),

@@ -1,4 +1,4 @@
-"""What Airflow asks of a backend: scopes that share nothing, text kept as it is, the same for the async methods."""
+"""What Airflow requires of a backend: scopes that share nothing, text kept unchanged, and async methods alike."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TEXTS = {
 }
 
 KINDS = {"task": 0, "asset": -1}
-"""Where a scope of that kind is among the scopes."""
+"""The index of a scope of each kind among the scopes."""
 
 
 class OfABackend(Fixtures):
@@ -125,10 +125,10 @@ class OfABackend(Fixtures):
 
 
 def kept(backend: Any, scopes: list[Scope]) -> dict[Scope, str | None]:
-    """What is kept under "key" in each scope."""
+    """The value of "key" in each scope."""
     return {scope: backend.get(scope, "key") for scope in scopes}
 
 
 def task_of(scope: Scope) -> tuple[object, ...]:
-    """What the instances of a mapped task have in common."""
+    """What the instances of a mapped task share."""
     return tuple(getattr(scope, name, None) for name in ("dag_id", "run_id", "task_id"))

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 PATIENCE = 60.0
-"""Seconds that a child may take."""
+"""The most seconds that a child may take."""
 
 
 class Child:
@@ -58,8 +58,35 @@ class Child:
         return message
 
 
+class Answering(Child):
+    """A child that answers questions with `answer`, one after the other."""
+
+    def __init__(self, answer: Callable[[str], Any]) -> None:
+        asked, self._questions = Pipe(duplex=False)
+
+        def live(sender: Connection) -> None:
+            while True:
+                sender.send((None, answer(asked.recv())))
+
+        super().__init__(live)
+
+    def ask(self, question: str) -> Callable[..., Any]:
+        """Ask, and return a function that waits for the answer and raises TimeoutError after `timeout` seconds."""
+        self._questions.send(question)
+        answers: list[Any] = []
+
+        def answer(*, timeout: float = PATIENCE) -> Any:
+            if not answers:
+                if timeout < PATIENCE and not self.messages.poll(timeout):
+                    raise TimeoutError
+                answers.append(self.receive())
+            return answers[0]
+
+        return answer
+
+
 def _live(work: Callable[[Connection], object], sender: Connection) -> NoReturn:
-    """The child's life: nothing of the parent's may run in it afterwards."""
+    """Run the work in the child and end the process: no code of the parent may run in it afterwards."""
     try:
         work(sender)
     except BaseException:  # noqa: BLE001  the parent judges
@@ -69,7 +96,7 @@ def _live(work: Callable[[Connection], object], sender: Connection) -> NoReturn:
 
 
 def run_together(work: Callable[[int], T], count: int) -> list[T]:
-    """What `work(0)`, `work(1)`, ... return, in children of their own that start at the same moment.
+    """The results of `work(0)`, `work(1)`, ..., each in its own child process; they start at the same moment.
 
     Raises:
         AssertionError: one of them raised.
@@ -92,11 +119,11 @@ def acknowledged_until_killed(work: Callable[[Callable[[T], None]], object], *, 
     """What a child that calls `work(acknowledge)` acknowledged until it was killed with SIGKILL.
 
     Args:
-        work: goes on for as long as it lives.
+        work: works until the child is killed.
         after: acknowledgements to wait for before the kill.
 
     Raises:
-        AssertionError: it raised, or ended before.
+        AssertionError: the child raised, or ended before the kill.
     """
     with Child(lambda sender: work(lambda value: sender.send((None, value)))) as child:
         received = [child.receive() for _ in range(after)]

@@ -1,8 +1,9 @@
-"""What may be deleted by a cleanup, and what may not."""
+"""What a cleanup may delete, and what it may not."""
 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
 from typing import Any
@@ -13,17 +14,46 @@ from airflow_resume.testing.contract.abilities import Ability, needs
 from airflow_resume.testing.contract.fixtures import Fixtures
 
 HOUR = timedelta(hours=1)
+HALF_A_SECOND = timedelta(seconds=0.5)
+TRIES = 5
 MANY = 120
-"""Values to delete at once: more than fit a small batch."""
+"""How many values are deleted at once: more than fit a small batch."""
 
 
 class Expiry(Fixtures):
-    """Tests of retention and cleanup. No time passes: what has expired was given an expiry in the past."""
+    """Tests of retention and cleanup.
+
+    No time passes, except half a second in one test: expired values were given an expiry in the past.
+    """
 
     @needs(Ability.RETENTION)
     def test_a_value_with_a_retention_is_kept_until_then(self, store: Any) -> None:
         store.set("key", 1, retention=HOUR)
         assert store.get("key") == 1
+
+    @needs(Ability.RETENTION)
+    def test_what_has_expired_is_there_until_it_is_collected(self, store: Any) -> None:
+        """As in Airflow: an expired value, such as the id of a job that still runs, is there until a cleanup."""
+        store.set("key", 1, retention=-HOUR)
+        assert store.get("key") == 1
+
+    @needs(Ability.RETENTION, Ability.CLEANUP)
+    def test_half_a_second_is_half_a_second(self, store: Any, cleanup: Callable[[], object]) -> None:
+        """Early in a second: rounded down, it would have expired at once; rounded up, it would not have expired."""
+        for _ in range(TRIES):
+            time.sleep(max(0.0, 1.001 - time.time() % 1))
+            begun = time.monotonic()
+            store.set("for ever", 1)
+            store.set("key", 2, retention=HALF_A_SECOND)
+            cleanup()
+            kept = store.get("key"), time.monotonic() - begun
+            time.sleep(HALF_A_SECOND.total_seconds() * 1.2)
+            cleanup()
+            assert (store.get("key", "collected"), store.get("for ever")) == ("collected", 1)
+            if kept[1] < HALF_A_SECOND.total_seconds():
+                assert kept[0] == 2, "collected before its time"
+                return
+        pytest.skip(f"a set and a cleanup take longer than {HALF_A_SECOND}")
 
     @needs(Ability.CLEANUP)
     def test_to_clean_an_empty_store_is_no_error(self, store: Any, cleanup: Callable[[], object]) -> None:

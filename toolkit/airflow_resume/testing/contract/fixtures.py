@@ -1,4 +1,4 @@
-"""How the tests get at the store: every fixture that a subclass may supply has a default here."""
+"""The fixtures of the tests: each fixture that a subclass may supply has a default here."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from airflow_resume.testing.contract.abilities import Ability
 from airflow_resume.testing.contract.places import Backend, BackendStore, Scope, default_scopes, has_cleanup
 
 Opened: TypeAlias = Callable[[Any], Any]
-"""Has what it is given closed after the test, if it can be closed."""
+"""Closes what it is given after the test, if it can be closed."""
 
 
 class Fixtures:
@@ -22,7 +22,11 @@ class Fixtures:
     differs: ClassVar[dict[str, str]] = {}
 
     def scopes(self, backend: Any) -> list[Scope]:
-        """Scopes of the backend that must not share anything; the first is that of the store."""
+        """Scopes of the backend that must not share anything; the first is that of the store.
+
+        Args:
+            backend: that is tested.
+        """
         return default_scopes(backend)
 
     @pytest.fixture
@@ -74,7 +78,7 @@ class Fixtures:
 
     @pytest.fixture(autouse=True)
     def _as_far_as_able(self, request: pytest.FixtureRequest) -> None:
-        """Skip what the store cannot do, and expect to fail what it is known to do otherwise."""
+        """Skip tests of missing abilities, and expect tests in `differs` to fail."""
         properties = request.node.user_properties
         if (reason := self.differs.get(request.node.name)) is not None:
             properties.append(("differs", reason))

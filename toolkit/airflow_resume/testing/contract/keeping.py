@@ -12,7 +12,7 @@ from airflow_resume.testing.contract.fixtures import Fixtures
 from airflow_resume.testing.contract.samples import DOUBTFUL, JSON, LOOKALIKES, PLAIN, exactly, written
 
 SIZES = (70_000, 1_000_000, 9 * 2**20)
-"""Characters of text. Only the first has to be taken."""
+"""Characters of text. A store must accept only the first size."""
 
 
 class Keeping(Fixtures):
@@ -102,7 +102,7 @@ class Keeping(Fixtures):
 
 
 def taken(store: StateStore, key: str, value: Any) -> bool:
-    """Whether the store takes the value under that key, which it has to when the key is a plain one."""
+    """Whether the store accepts the value under that key; it must if the key is a plain one."""
     if not PLAIN.fullmatch(key):
         return not refused(store, key, value)
     store.set(key, value)
@@ -110,13 +110,13 @@ def taken(store: StateStore, key: str, value: Any) -> bool:
 
 
 def delete(store: StateStore, key: str, *, surely: bool) -> None:
-    """Delete the key; what was not taken may be refused here as well."""
+    """Delete the key; a store may refuse a key here that it did not accept."""
     with nullcontext() if surely else suppress(Exception):
         store.delete(key)
 
 
 def refused(store: StateStore, key: str, value: Any) -> bool:
-    """Whether the store does not take it. It may use any error to say so."""
+    """Whether the store refuses the value, with whatever error."""
     try:
         store.set(key, value)
     except Exception:  # noqa: BLE001  see above

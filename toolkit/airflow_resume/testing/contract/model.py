@@ -1,4 +1,4 @@
-"""The law of a store: any sequence of calls gives what it gives on a dict."""
+"""The law of a store: any sequence of calls has the same results as on a dict."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _calls = (
 
 
 def agree_with_a_dict(store: StateStore, *, examples: int) -> None:
-    """Make sequences of calls on both, always the same ones, and compare.
+    """Make the same sequences of calls on the store and on a dict, and compare.
 
     Raises:
         AssertionError: they differ; the shortest sequence that was found is shown.
@@ -49,19 +49,15 @@ def agree_with_a_dict(store: StateStore, *, examples: int) -> None:
         for key in KEYS:
             store.delete(key)
         model: dict[str, Any] = {}
-        for call in calls:
-            _make(store, model, *call)
+        for name, key, *value in calls:
+            if name == "set":
+                store.set(key, *value)
+                model[key] = copy.deepcopy(value[0])
+            elif name == "delete":
+                store.delete(key)
+                model.pop(key, None)
+            else:
+                assert written(store.get(key, "-")) == written(model.get(key, "-"))
         assert [written(store.get(key, "-")) for key in KEYS] == [written(model.get(key, "-")) for key in KEYS]
 
     agree()
-
-
-def _make(store: StateStore, model: dict[str, Any], name: str, key: str, *value: Any) -> None:
-    if name == "set":
-        store.set(key, *value)
-        model[key] = copy.deepcopy(value[0])
-    elif name == "delete":
-        store.delete(key)
-        model.pop(key, None)
-    else:
-        assert written(store.get(key, "-")) == written(model.get(key, "-"))

@@ -1,4 +1,4 @@
-"""A backend of Airflow's as a `StateStore`, and the scopes that its state is kept in."""
+"""A backend of Airflow as a `StateStore`, and the scopes of its state."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Scope: TypeAlias = Any
 
 
 class Backend(Protocol):
-    """What is used of Airflow's `BaseStoreBackend`. Values are JSON, as text."""
+    """The part of Airflow's `BaseStoreBackend` that is used. Values are JSON text."""
 
     def get(self, scope: Any, key: str) -> str | None:
         """The text, or None."""
@@ -43,30 +43,52 @@ def _now() -> datetime:
 
 
 class BackendStore:
-    """One scope of a backend, used as Airflow's API server uses it."""
+    """One scope of a backend, used as Airflow's API server uses it.
+
+    Args:
+        backend: a `BaseStoreBackend` of Airflow's.
+        scope: a `TaskScope` or `AssetScope`, of the module that the backend is of.
+        now: the clock that retention is counted from.
+    """
 
     def __init__(self, backend: Backend, scope: Scope, *, now: Callable[[], datetime] = _now) -> None:
         self.backend = backend
+        """As it was given."""
         self.scope = scope
+        """As it was given."""
         self._now = now
 
     def get(self, key: str, default: JsonValue = None) -> JsonValue:
-        """The value, or `default` when there is none."""
+        """The value, or `default` if there is no value.
+
+        Args:
+            key: of the value.
+            default: what is returned when there is no value.
+        """
         text = self.backend.get(self.scope, key)
         return default if text is None else json.loads(text)
 
     def set(self, key: str, value: JsonValue, *, retention: timedelta | None = None) -> None:
-        """Keep the value, for ever, or for so long.
+        """Keep the value for ever, or for the retention.
+
+        Args:
+            key: of the value.
+            value: JSON, not None.
+            retention: how long it is kept from now on; None keeps it for ever.
 
         Raises:
-            InvalidValueError: it is None, or no JSON.
+            InvalidValueError: it is None, or is not JSON.
         """
         check(value)
         expires_at = None if retention is None else self._now() + retention
         self.backend.set(self.scope, key, json.dumps(value), expires_at=expires_at)
 
     def delete(self, key: str) -> None:
-        """Remove the value, if there is one."""
+        """Remove the value, if there is one.
+
+        Args:
+            key: of the value.
+        """
         self.backend.delete(self.scope, key)
 
     def close(self) -> None:
@@ -78,7 +100,10 @@ class BackendStore:
 
 def default_scopes(backend: object) -> list[Scope]:
     """Scopes that must not share anything, some of which look alike; the first is that of the store."""
-    home = _home_of(backend)
+    from airflow.sdk import state
+
+    base = _base_of(backend)
+    home: Any = state if base is None else sys.modules[base.__module__]  # the scopes that the backend knows
     task = partial(home.TaskScope, dag_id="dag", run_id="run", task_id="task", map_index=-1)
     return [
         task(),
@@ -93,21 +118,11 @@ def default_scopes(backend: object) -> list[Scope]:
 
 
 def has_cleanup(backend: object) -> bool:
-    """Whether the backend has more than the empty `cleanup` that all inherit."""
+    """Whether the backend has its own `cleanup`, not only the empty one that all inherit."""
     inherited = getattr(_base_of(backend), "cleanup", None)
     return getattr(type(backend), "cleanup", None) is not inherited
 
 
-def _home_of(backend: object) -> Any:
-    """The module that has the scopes which the backend knows."""
-    base = _base_of(backend)
-    if base is not None:
-        return sys.modules[base.__module__]
-    from airflow.sdk import state
-
-    return state
-
-
 def _base_of(backend: object) -> type | None:
-    """The worker's `BaseStoreBackend` or the server's: two classes of one name."""
+    """The worker's `BaseStoreBackend` or the server's: two classes with the same name."""
     return next((kind for kind in type(backend).__mro__ if kind.__name__ == "BaseStoreBackend"), None)

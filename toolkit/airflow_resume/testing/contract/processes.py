@@ -1,4 +1,4 @@
-"""Several processes, forks and kills. Children are forked; what a store needs after a fork it has to do itself."""
+"""Several processes, forks and kills. Children are forked; a store must handle a fork itself."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ def change_and_wait(store: StateStore, number: int, acknowledge: Callable[[int],
 
 
 def write_own_keys(store: StateStore, writer: int) -> None:
-    """Keys that no other writer has."""
+    """Keys that no other writer uses."""
     for number in range(WRITES):
         store.set(f"key.{writer}.{number}", number)
 
@@ -159,10 +159,10 @@ def own_keys(store: StateStore) -> list[list[object]]:
 
 
 def all_written() -> list[list[int]]:
-    """What they should have."""
+    """The values that they should have."""
     return [list(range(WRITES))] * WRITERS
 
 
 def is_whole(value: object) -> bool:
-    """Whether it is what one of the writers wrote."""
+    """Whether the value is what one of the writers wrote."""
     return isinstance(value, list) and len(value) == LONG and len(set(value)) == 1

@@ -1,4 +1,4 @@
-"""The values and keys that stores are known to get wrong."""
+"""Values and keys that stores are known to get wrong."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from uuid import UUID
 
 
 def nested(depth: int) -> list[Any]:
-    """A list in a list, so many in all."""
+    """Nested lists of this depth."""
     value: list[Any] = []
     for _ in range(depth - 1):
         value = [value]
@@ -100,14 +100,14 @@ LOOKALIKES: dict[str, tuple[str, str]] = {
     "nothing": ("key", ""),
     "quotes": ("a'b", "a''b"),
 }
-"""Two keys each that are not the same. One that is not `PLAIN` may be refused."""
+"""Pairs of different keys. A key that is not `PLAIN` may be refused."""
 
 PLAIN = re.compile(r"[A-Za-z0-9_:%-][A-Za-z0-9_:.%-]{0,199}")
-"""The keys that every store takes."""
+"""The keys that every store must accept."""
 
 
 def written(value: Any) -> str:
-    """Text that is equal exactly when two values are, types included; the order of members does not count."""
+    """Text that is equal exactly if two values are equal, types included; the order of members does not count."""
     try:
         return json.dumps(value, sort_keys=True)
     except (TypeError, ValueError):
@@ -115,5 +115,5 @@ def written(value: Any) -> str:
 
 
 def exactly(value: Any) -> str:
-    """As `written`, for any Python value: a tuple is no list here."""
+    """As `written`, for any Python value: a tuple does not count as a list."""
     return repr(value)

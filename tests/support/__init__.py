@@ -1,0 +1,1 @@
+"""What the tests share: fakes, services, databases, and runs of a real Airflow."""

@@ -1,0 +1,1 @@
+"""Runs of Dags on a real Airflow; the Dags are in `dags`."""

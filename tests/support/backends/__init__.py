@@ -1,0 +1,1 @@
+"""Databases, servers and state stores, whole and broken."""

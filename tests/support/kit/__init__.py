@@ -1,0 +1,1 @@
+"""What the testing kit is compared with."""

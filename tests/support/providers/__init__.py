@@ -1,0 +1,1 @@
+"""Job services of providers on loopback or in memory, and trials of their operators."""

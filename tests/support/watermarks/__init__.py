@@ -1,0 +1,1 @@
+"""Watermarks over sources that change, and runs of them."""

@@ -1,0 +1,1 @@
+"""The rows of the tables: reading, writing, cleaning up and encrypting anew."""

@@ -1,0 +1,1 @@
+"""Loops whose elements are delivered one after the other."""

@@ -1,0 +1,1 @@
+"""Sources: what a loop goes through, and what a position in each of them means."""

@@ -1,0 +1,1 @@
+"""The crash explorer: one run, with a fault at each point."""

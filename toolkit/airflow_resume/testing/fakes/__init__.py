@@ -1,0 +1,1 @@
+"""Stand-ins for Airflow and for job systems."""

@@ -1,0 +1,1 @@
+"""Several runs that take turns, in every order."""

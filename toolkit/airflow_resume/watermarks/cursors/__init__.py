@@ -1,0 +1,1 @@
+"""Cursors: the types of a watermark's values."""

@@ -1,0 +1,1 @@
+"""The rows and frames that go through a window, counted and checked."""

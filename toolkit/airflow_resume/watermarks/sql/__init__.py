@@ -1,0 +1,1 @@
+"""A window as a condition of a query."""

@@ -1,0 +1,1 @@
+"""The window of one run: begun, loaded and committed."""
