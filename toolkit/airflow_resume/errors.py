@@ -601,6 +601,52 @@ class WatermarkWarning(UserWarning):
     """An option of a watermark that is probably a mistake. The warning is given when the Dag file is read."""
 
 
+# --- sinks ----------------------------------------------------------------------------------------------------
+
+
+class SinkError(ResumeError):
+    """The sink cannot keep the position together with the data. Nothing of this transaction was committed.
+
+    Fields:
+        sink: where it is, without its password.
+    """
+
+    sink: str | None = None
+
+
+class SinkBusyError(SinkError):
+    """Another run works on the same position, or holds a lock on it. A retry looks again.
+
+    Fields:
+        owner: the task instance that has claimed the position, as JSON; empty for a script; None if it is not known.
+    """
+
+    owner: str | None = None
+
+
+class SinkUnsafeError(SinkError, ValueError, AirflowFailException):
+    """With this sink, or used in this way, a row could be lost or written twice.
+
+    Fields:
+        problem: "database": it has no transactions that were tested. "autocommit": each statement commits by itself.
+            "engine": the table of positions has no transactions (MyISAM). "ended": the body has ended the transaction,
+            or wanted to. "option": an option of the loop or watermark contradicts exactly once. "use": the connection
+            was used where it may not be.
+    """
+
+    problem: Literal["database", "autocommit", "engine", "ended", "option", "use"]
+
+
+class SinkTableError(SinkError, AirflowFailException):
+    """The table of positions is missing, and this user may not make it.
+
+    Fields:
+        statement: that makes it.
+    """
+
+    statement: str
+
+
 # --- rows, of a keyset or a window ----------------------------------------------------------------------------
 
 

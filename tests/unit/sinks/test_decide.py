@@ -72,7 +72,9 @@ RUNS: dict[tuple[OnContention, Sign], Claiming] = {
 
 
 @pytest.mark.parametrize(("policy", "sign"), product(get_args(OnContention), Sign))
-@pytest.mark.parametrize(("other", "ours"), [(SCRIPT, SCRIPT), (SCRIPT, task(1)), (task(1), SCRIPT), (OTHER_RUN, task(1))])
+@pytest.mark.parametrize(
+    ("other", "ours"), [(SCRIPT, SCRIPT), (SCRIPT, task(1)), (task(1), SCRIPT), (OTHER_RUN, task(1))]
+)
 def test_between_runs_without_an_order_the_policy_decides(
     other: Claimant, ours: Claimant, policy: OnContention, sign: Sign
 ) -> None:

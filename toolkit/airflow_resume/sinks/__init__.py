@@ -3,3 +3,8 @@
 - `SqlSink`: a SQL database.
 - `hook_on`: an Airflow hook that works on the connection of a loop or a window.
 """
+
+from airflow_resume.sinks.hooks import hook_on
+from airflow_resume.sinks.sql import SqlSink
+
+__all__ = ["SqlSink", "hook_on"]

@@ -1,0 +1,1 @@
+"""Databases and attempts for tests of sinks."""

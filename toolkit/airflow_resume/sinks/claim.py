@@ -1,0 +1,212 @@
+"""How an attempt claims a position in a SQL database, before it does anything else there."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from sqlalchemy import Connection, Engine, Table, inspect
+from sqlalchemy.exc import DBAPIError
+
+from airflow_resume.errors import ResumeError, SinkBusyError, SinkTableError, SupersededError
+from airflow_resume.shown import short_repr
+from airflow_resume.sink_protocol import Claimant
+from airflow_resume.sinks.checks import check_autocommit, check_engine
+from airflow_resume.sinks.databases import DATABASES
+from airflow_resume.sinks.decide import Claiming, Held, OnContention, Sign, Stamp, decide_claim
+from airflow_resume.sinks.rows import FoundRow, PositionRow, ddl_of
+from airflow_resume.sinks.transaction import SqlPosition
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
+
+_LOOK_SECONDS = 0.5
+"""How often the row is looked at while another run has it."""
+_MOST_RACES = 10
+"""How often a claim is decided anew because the row has changed in between."""
+
+
+class Claim:
+    """How a position is claimed.
+
+    Args:
+        engine: of the database.
+        table: of positions.
+        target: what the database is called in messages.
+        on_contention: what to do about another run.
+        patience: how long to wait for a lock, and for a run that says nothing.
+        monotonic: a clock, in seconds.
+        sleep: waits for a number of seconds.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        table: Table,
+        *,
+        target: str,
+        on_contention: OnContention,
+        patience: timedelta,
+        monotonic: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._engine, self._table, self._target = engine, table, target
+        self._database = DATABASES[engine.dialect.name]
+        self._on_contention, self._patience = on_contention, patience.total_seconds()
+        self._monotonic, self._sleep = monotonic, sleep
+
+    def claimed(self, identity: Sequence[JsonValue], claimant: Claimant) -> SqlPosition:
+        """Claim the position.
+
+        Raises:
+            SupersededError: a later attempt has claimed it. Nothing was touched.
+            SinkBusyError: another run works on it, or has locked it.
+            SinkUnsafeError: exactly once is not possible on this connection.
+            SinkTableError: there is no table, and this user may not make it.
+        """
+        row = PositionRow(self._table, self._database, identity)
+        connection = self._engine.connect()
+        try:
+            check_autocommit(connection, self._target)
+            self._make_table(connection)
+            if self._database.has_engines:
+                check_engine(connection, self._table, self._target)
+            found = self._claim(connection, row, claimant)
+            return SqlPosition(connection, row, self._database, target=self._target, claimant=claimant, found=found)
+        except BaseException:
+            connection.close()
+            raise
+
+    # --- the table --------------------------------------------------------------------------------------------
+
+    def _make_table(self, connection: Connection) -> None:
+        if self._has_table(connection):
+            return
+        statement = ddl_of(self._table, connection.dialect)
+        try:
+            connection.exec_driver_sql(statement)
+            connection.commit()
+        except DBAPIError as error:
+            connection.rollback()
+            if self._has_table(connection):  # another attempt has made it
+                return
+            raise SinkTableError(
+                f"{self._target} has no table {self._table.fullname!r}, and it could not be made"
+                f" ({type(error.orig).__name__}).",
+                f"Have it made by a user who may do that:\n{statement};",
+                sink=self._target,
+                statement=statement,
+            ) from error
+
+    def _has_table(self, connection: Connection) -> bool:
+        try:
+            return inspect(connection).has_table(self._table.name, schema=self._table.schema)
+        finally:
+            connection.rollback()
+
+    # --- the row ----------------------------------------------------------------------------------------------
+
+    def _claim(self, connection: Connection, row: PositionRow, claimant: Claimant) -> FoundRow:
+        watch, races = _Watch(self._patience, self._monotonic), 0
+        while races < _MOST_RACES:
+            try:
+                with self._transaction(connection):
+                    outcome = self._try_once(connection, row, claimant, watch)
+            except DBAPIError as error:
+                if self._database.was_locked(error):
+                    raise self._locked(row) from error
+                if not self._database.was_raced(error):
+                    raise
+                outcome = None
+            if isinstance(outcome, FoundRow):
+                return outcome
+            if outcome is Claiming.WAIT:
+                self._sleep(_LOOK_SECONDS)
+            else:
+                races += 1
+        raise SinkBusyError(
+            f"Others kept claiming {row.identity} in {self._target}.", "A retry looks again.", sink=self._target
+        )
+
+    def _try_once(
+        self, connection: Connection, row: PositionRow, claimant: Claimant, watch: _Watch
+    ) -> FoundRow | Claiming | None:
+        """The row when it is ours; WAIT if it is another's; None if it has changed in between.
+
+        Raises:
+            SupersededError, SinkBusyError: as `claimed`.
+        """
+        found, nonce = row.read(connection, lock=True), secrets.token_hex(16)
+        if found is None:
+            row.insert(connection, claimant, nonce)
+            connection.commit()
+            return FoundRow(held=Held(by=claimant), stamp=Stamp(nonce, 0), position=None)
+        decision = decide_claim(found.held, claimant, self._on_contention, watch.sign_of(found.stamp))
+        if decision is Claiming.TAKE_OVER:
+            if not row.take_over(connection, found.stamp, claimant, nonce):
+                return None
+            connection.commit()
+            return FoundRow(
+                held=Held(by=claimant), stamp=Stamp(nonce, found.stamp.version + 1), position=found.position
+            )
+        if decision is not Claiming.WAIT:
+            raise self._refusal(decision, row, found.held.by)
+        return decision
+
+    @contextmanager
+    def _transaction(self, connection: Connection) -> Iterator[None]:
+        """A transaction that waits for a lock so long. At its end it is rolled back, unless it was committed."""
+        database, seconds = self._database, max(1, round(self._patience))
+        try:
+            if database.begins is not None:
+                connection.exec_driver_sql(database.begins)
+            if database.lock_timeout is not None:
+                limit = database.lock_timeout[0].format(seconds=seconds, milliseconds=seconds * 1000)
+                connection.exec_driver_sql(limit)
+            yield
+        finally:
+            connection.rollback()
+            if database.lock_timeout is not None:
+                connection.exec_driver_sql(database.lock_timeout[1])
+                connection.rollback()
+
+    def _refusal(self, decision: Claiming, row: PositionRow, by: Claimant) -> ResumeError:
+        if decision is Claiming.SUPERSEDED:
+            return SupersededError(
+                f"A later attempt (try {by.try_number}) has claimed {row.identity} in {self._target}.", key=row.identity
+            )
+        return SinkBusyError(
+            f"{by.owner or 'Another run'} works on {short_repr(row.identity, most=250)} in {self._target}.",
+            "Wait for its end, or set on_contention='wait' or 'take_over'.",
+            sink=self._target,
+            owner=by.owner,
+        )
+
+    def _locked(self, row: PositionRow) -> SinkBusyError:
+        return SinkBusyError(
+            f"The row of {row.identity} in {self._target} was locked for too long.",
+            "A retry looks again. An attempt that is in its commit has the lock, or a person.",
+            sink=self._target,
+        )
+
+
+class _Watch:
+    """Whether another run still commits. Only this machine's clock counts, as those of two machines may differ."""
+
+    def __init__(self, patience: float, monotonic: Callable[[], float]) -> None:
+        self._patience, self._monotonic = patience, monotonic
+        self._first: Stamp | None = None
+        self._since = 0.0
+
+    def sign_of(self, stamp: Stamp) -> Sign:
+        """What the row, as it is now, says of the run that holds it."""
+        if self._first is None:
+            self._first, self._since = stamp, self._monotonic()
+        if stamp != self._first:
+            self._first, self._since = stamp, self._monotonic()
+            return Sign.ALIVE
+        return Sign.SILENT if self._monotonic() - self._since >= self._patience else Sign.UNKNOWN

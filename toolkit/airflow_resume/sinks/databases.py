@@ -1,0 +1,137 @@
+"""What differs between the databases that a position can be kept in.
+
+The body of a loop may end the transaction in ways that SQLAlchemy does not see: by the driver's own connection, or on
+MySQL by a DDL statement. So each transaction begins with a *guard*, and before the commit it is looked at. Either it is
+the number of the transaction, with which the update of the position is compared, or it is a savepoint, which is gone
+when the transaction has ended.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy.exc import DBAPIError, IntegrityError
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+SAVEPOINT = "airflow_resume_guard"
+
+_ENDS = r"commit|rollback(?!\s+(work\s+|transaction\s+)?to\b)|begin|start\s+transaction|end\b|abort"
+_COMMITS_ON_MYSQL = (
+    r"alter|analyze|cache\s+index|change|check|create(?!\s+temporary)|drop(?!\s+temporary)|flush|grant|install|load\s+index"
+    r"|lock|optimize|purge|rename|repair|reset|revoke|set\s+(@@)?(session\.|session\s+)?autocommit|set\s+password|start"
+    r"|stop|truncate|uninstall|unlock"
+)
+_COMMENTS = r"^\s*(?:(?:--[^\n]*\n|/\*.*?\*/)\s*)*"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Database:
+    """One kind of database.
+
+    Args:
+        begins: a statement that begins a transaction in which the position can be updated; None if the driver's own
+            way is right.
+        numbers: whether transactions have a number (`txid_current()`). If not, the guard is a savepoint.
+        lock_timeout: a statement that limits how long a lock is waited for, with `{seconds}` and `{milliseconds}`; and
+            one that ends this. Empty if there is none.
+        locked: words in the error of a statement that did not get its lock in time.
+        raced: words in the error of a statement that met another transaction, and may succeed when it is repeated.
+        table_options: for the table of positions.
+        ends: the statements that end a transaction.
+        locks_rows: whether `SELECT ... FOR UPDATE` locks a row.
+    """
+
+    begins: str | None = None
+    numbers: bool = True
+    lock_timeout: tuple[str, str] | None = None
+    locked: re.Pattern[str]
+    raced: re.Pattern[str]
+    table_options: dict[str, str]
+    ends: re.Pattern[str]
+    locks_rows: bool = True
+
+    @property
+    def has_engines(self) -> bool:
+        """Whether a table may be in an engine without transactions."""
+        return bool(self.table_options)
+
+    def begin(self, connection: Connection) -> None:
+        """Begin the transaction, if the driver's own way is not right."""
+        raw: Any = connection.connection.dbapi_connection
+        if self.begins is not None and not getattr(raw, "in_transaction", False):
+            connection.exec_driver_sql(self.begins)
+
+    def set_guard(self, connection: Connection) -> int | None:
+        """Set the guard. Returns the number of the transaction, if transactions have one."""
+        if self.numbers:
+            return int(connection.exec_driver_sql("SELECT txid_current()").scalar_one())
+        connection.exec_driver_sql(f"SAVEPOINT {SAVEPOINT}")
+        return None
+
+    def has_kept(self, connection: Connection) -> bool:
+        """Whether the savepoint is still there; a number is compared when the position is written."""
+        if self.numbers:
+            return True
+        try:
+            connection.exec_driver_sql(f"RELEASE SAVEPOINT {SAVEPOINT}")
+        except DBAPIError as error:
+            if "savepoint" in str(error.orig).lower():
+                return False
+            raise
+        return True
+
+    def was_locked(self, error: DBAPIError) -> bool:
+        """Whether a lock was not given in time."""
+        return self.locked.search(str(error.orig)) is not None
+
+    def was_raced(self, error: DBAPIError) -> bool:
+        """Whether another transaction came in between."""
+        return isinstance(error, IntegrityError) or self.raced.search(str(error.orig)) is not None
+
+
+def _ending(more: str = "") -> re.Pattern[str]:
+    return re.compile(rf"{_COMMENTS}(?P<what>{_ENDS}{more})\b", re.IGNORECASE | re.DOTALL)
+
+
+_NEVER = re.compile(r"(?!)")
+_MYSQL = Database(
+    numbers=False,
+    lock_timeout=("SET innodb_lock_wait_timeout = {seconds}", "SET innodb_lock_wait_timeout = DEFAULT"),
+    locked=re.compile(r"Lock wait timeout"),
+    raced=re.compile(r"Deadlock"),
+    table_options={"mysql_engine": "InnoDB", "mariadb_engine": "InnoDB", "mysql_charset": "utf8mb4"},
+    ends=_ending(f"|{_COMMITS_ON_MYSQL}"),
+)
+
+DATABASES: dict[str, Database] = {
+    "postgresql": Database(
+        lock_timeout=("SET LOCAL lock_timeout = {milliseconds}", "SET LOCAL lock_timeout TO DEFAULT"),
+        locked=re.compile(r"lock timeout"),
+        raced=re.compile(r"deadlock detected|could not serialize"),
+        table_options={},
+        ends=_ending(),
+    ),
+    "mysql": _MYSQL,
+    "mariadb": _MYSQL,
+    "sqlite": Database(
+        begins="BEGIN IMMEDIATE",
+        numbers=False,
+        locked=re.compile(r"database is locked|database table is locked"),
+        raced=_NEVER,
+        table_options={},
+        ends=_ending(),
+        locks_rows=False,
+    ),
+    "duckdb": Database(
+        locked=_NEVER,
+        raced=re.compile(r"conflict", re.IGNORECASE),
+        table_options={},
+        ends=_ending(),
+        locks_rows=False,
+    ),
+}
+"""By the name of the dialect of SQLAlchemy."""

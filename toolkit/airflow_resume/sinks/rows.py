@@ -1,0 +1,148 @@
+"""The table of positions, and the statements on one row of it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import BigInteger, Column, DateTime, MetaData, String, Table, Text, func, literal_column, select, update
+from sqlalchemy import insert as inserted
+from sqlalchemy.dialects.mysql import MEDIUMTEXT
+from sqlalchemy.schema import CreateTable
+
+from airflow_resume import values
+from airflow_resume.sink_protocol import Claimant
+from airflow_resume.sinks.databases import Database
+from airflow_resume.sinks.decide import Held, Stamp
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
+    from sqlalchemy import Connection, Dialect
+
+_LONG = Text().with_variant(MEDIUMTEXT(), "mysql", "mariadb")
+
+
+def table_of(name: str, schema: str | None, database: Database) -> Table:
+    """The table, which has one small row for each loop or watermark."""
+    options: dict[str, Any] = dict(database.table_options)
+    return Table(
+        name,
+        MetaData(),
+        Column("position_key", String(64), primary_key=True, autoincrement=False),
+        Column("identity", Text, nullable=False),
+        Column("claim", Text, nullable=False),
+        Column("nonce", String(32), nullable=False),
+        Column("version", BigInteger, nullable=False),
+        Column("position", _LONG),
+        Column("updated_at", DateTime(timezone=True), nullable=False),
+        schema=schema,
+        **options,
+    )
+
+
+def ddl_of(table: Table, dialect: Dialect) -> str:
+    """The statement that makes the table, without a semicolon."""
+    return str(CreateTable(table, if_not_exists=True).compile(dialect=dialect)).strip()
+
+
+@dataclass(frozen=True, kw_only=True)
+class FoundRow:
+    """A row as it was read."""
+
+    held: Held
+    stamp: Stamp
+    position: JsonValue
+
+
+class PositionRow:
+    """One row of the table. Each method is one statement.
+
+    Args:
+        table: of positions.
+        database: that it is in.
+        identity: what identifies the position.
+    """
+
+    def __init__(self, table: Table, database: Database, identity: Sequence[JsonValue]) -> None:
+        self._table, self._database = table, database
+        self.identity = values.dumps([*identity])
+        self._key = hashlib.sha256(self.identity.encode()).hexdigest()
+
+    def read(self, connection: Connection, *, lock: bool = False) -> FoundRow | None:
+        """The row; None if there is none.
+
+        Args:
+            connection: in a transaction.
+            lock: whether to lock the row until the end of the transaction, where the database can do that.
+        """
+        table = self._table.c
+        query = select(table.claim, table.nonce, table.version, table.position).where(table.position_key == self._key)
+        row = connection.execute(query.with_for_update() if lock and self._database.locks_rows else query).one_or_none()
+        if row is None:
+            return None
+        claim, nonce, version, position = row
+        return FoundRow(
+            held=held_of(claim),
+            stamp=Stamp(nonce, version),
+            position=None if position is None else json.loads(position),
+        )
+
+    def insert(self, connection: Connection, ours: Claimant, nonce: str) -> None:
+        """Make the row, without a position."""
+        row = {"position_key": self._key, "identity": self.identity, "position": None, "version": 0}
+        self._execute_insert(connection, {**row, "nonce": nonce, "claim": claim_of(ours)})
+
+    def _execute_insert(self, connection: Connection, row: dict[str, object]) -> None:
+        connection.execute(inserted(self._table).values(**row, updated_at=func.current_timestamp()))
+
+    def take_over(self, connection: Connection, before: Stamp, ours: Claimant, nonce: str) -> bool:
+        """Write our claim, if the row is still as it was read."""
+        return self._update(connection, before, claim=claim_of(ours), nonce=nonce, version=before.version + 1)
+
+    def release(self, connection: Connection, before: Stamp, ours: Claimant) -> bool:
+        """Note that the claim is given back, if it is still ours."""
+        return self._update(connection, before, claim=claim_of(ours, released=True), version=before.version + 1)
+
+    def advance(self, connection: Connection, before: Stamp, position: JsonValue, transaction: int | None) -> bool:
+        """Write the position, if the row is still as we left it.
+
+        Args:
+            connection: in the transaction of the data.
+            before: what our last commit left in the row.
+            position: to write.
+            transaction: the number that the transaction must have; None where transactions have none.
+        """
+        written = {"position": values.dumps(position), "version": before.version + 1}
+        return self._update(connection, before, transaction, **written)
+
+    def _update(self, connection: Connection, before: Stamp, transaction: int | None = None, **fields: object) -> bool:
+        table = self._table.c
+        statement = update(self._table).where(
+            table.position_key == self._key, table.nonce == before.nonce, table.version == before.version
+        )
+        if transaction is not None:
+            statement = statement.where(literal_column("txid_current()") == transaction)
+        return connection.execute(statement.values(**fields, updated_at=func.current_timestamp())).rowcount == 1
+
+
+def claim_of(by: Claimant, *, released: bool = False) -> str:
+    """A claim as it is stored, readable for a person."""
+    started = None if by.started is None else by.started.isoformat()
+    claim: dict[str, JsonValue] = {"owner": by.owner, "started": started, "try": by.try_number, "released": released}
+    return json.dumps(claim)
+
+
+def held_of(claim: str) -> Held:
+    """A stored claim."""
+    read = json.loads(claim)
+    started = read["started"]
+    by = Claimant(
+        owner=read["owner"],
+        started=None if started is None else datetime.fromisoformat(started),
+        try_number=read["try"],
+    )
+    return Held(by=by, is_released=bool(read["released"]))

@@ -1,0 +1,223 @@
+"""A claimed position in a SQL database, and the transactions that move it.
+
+Theory of operation. The connection belongs to the loop from the claim until it is closed, and its user gets it. A
+transaction begins when the connection is asked for (or used, if the body has kept it), so that nothing is locked while
+the loop fetches the next page. The commit writes the position with a compare-and-set on the claim and the version. So
+of two attempts only the one that claimed last commits, whoever is slow or frozen. If the commit raises an error, the
+row tells whether it took place.
+
+A body that ends the transaction by itself would separate its rows from the position. SQLAlchemy tells us before it
+commits, and before it executes a statement, and then we refuse. The driver's own connection tells us nothing: for that
+there is the guard, see `databases`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import Connection, event
+
+from airflow_resume.errors import SinkError, SinkUnsafeError, SupersededError
+from airflow_resume.shown import get_logger
+from airflow_resume.sink_protocol import Claimant
+from airflow_resume.sinks.databases import Database
+from airflow_resume.sinks.decide import (
+    Committed,
+    Stamp,
+    decide_commit,
+)
+from airflow_resume.sinks.rows import FoundRow, PositionRow
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
+
+log = get_logger(__name__)
+
+
+class SqlPosition:
+    """A position that this attempt has claimed. Made by `claim.Claim`.
+
+    Args:
+        connection: that is used for nothing else.
+        row: of the position.
+        database: of the connection.
+        target: what it is called in messages.
+        claimant: who has claimed it.
+        found: the row as the claim left it.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        row: PositionRow,
+        database: Database,
+        *,
+        target: str,
+        claimant: Claimant,
+        found: FoundRow,
+    ) -> None:
+        self._connection, self._row, self._database, self._target = connection, row, database, target
+        self._claimant, self._stamp, self.position = claimant, found.stamp, found.position
+        self._is_ours = False
+        """Whether it is we who end the transaction at the moment."""
+        self._has_guard = False
+        self._transaction: int | None = None
+        """Its number, where transactions have one."""
+        self._problem: str | None = None
+        """Why the transaction cannot be committed any more; None if it can."""
+        self._is_lost = False
+        """Whether another attempt has claimed the position."""
+        event.listen(connection, "begin", self._begun)
+        event.listen(connection, "commit", self._about_to_commit)
+        event.listen(connection, "rollback", self._about_to_roll_back)
+        event.listen(connection, "before_cursor_execute", self._about_to_execute)
+
+    # --- the body's transaction -------------------------------------------------------------------------------
+
+    @property
+    def connection(self) -> Connection:
+        """The connection, in a transaction."""
+        if not self._connection.in_transaction():
+            self._connection.begin()
+        if not self._has_guard:
+            self._set_guard()
+        return self._connection
+
+    def _begun(self, connection: Connection) -> None:
+        self._has_guard = False
+        with self._ourselves():
+            self._database.begin(connection)
+
+    def _set_guard(self) -> None:
+        """Set the guard, when the transaction has begun in the database too."""
+        with self._ourselves():
+            self._transaction = self._database.set_guard(self._connection)
+        self._has_guard = True
+
+    def _about_to_commit(self, connection: Connection) -> None:
+        if not self._is_ours:
+            self._problem = "committed"
+            # After an error here SQLAlchemy takes the transaction for ended, and would not roll it back any more.
+            connection.dialect.do_rollback(connection.connection)
+            raise self._ended("The body commits the transaction by itself.")
+
+    def _about_to_roll_back(self, _connection: Connection) -> None:
+        if not self._is_ours:
+            self._problem = "rolled back"
+
+    def _about_to_execute(self, _c: Any, _cursor: Any, statement: str, *_: Any) -> None:
+        if self._is_ours:
+            return
+        if not self._has_guard:
+            self._set_guard()
+        if (found := self._database.ends.match(statement)) is not None:
+            raise self._ended(
+                f"The body executes {' '.join(found['what'].upper().split())}, which ends the transaction."
+            )
+
+    def _ended(self, what: str) -> SinkUnsafeError:
+        return SinkUnsafeError(
+            f"{what} The rows would be kept without the position.",
+            "Leave the commit to the loop or the window, and use its `connection` for what belongs to it only. Make"
+            " tables before, on another connection. For an Airflow hook, use airflow_resume.sinks.hook_on.",
+            problem="ended",
+            sink=self._target,
+        )
+
+    @contextmanager
+    def _ourselves(self) -> Iterator[None]:
+        before, self._is_ours = self._is_ours, True
+        try:
+            yield
+        finally:
+            self._is_ours = before
+
+    # --- its end ----------------------------------------------------------------------------------------------
+
+    def commit(self, position: JsonValue) -> None:
+        """Commit what the body did, together with the position.
+
+        Raises:
+            SupersededError: another attempt has claimed the position. The transaction was rolled back.
+            SinkUnsafeError: the body has ended the transaction by itself.
+            SinkError: the row of the position is gone.
+            DBAPIError: the database refused the commit, so nothing of it is kept.
+        """
+        if self._problem is not None:
+            raise self._ended(f"The body has {self._problem} the transaction by itself.")
+        with self._ourselves():
+            try:
+                connection = self.connection
+                has_kept = self._database.has_kept(connection)
+                if has_kept and self._row.advance(connection, self._stamp, position, self._transaction):
+                    connection.commit()
+                    self._moved()
+                    return
+                error: Exception | None = None
+            except Exception as failure:  # noqa: BLE001  raised again, unless the commit took place
+                error = failure
+            self._resolve(error, connection)
+
+    def _moved(self) -> None:
+        self._stamp = Stamp(self._stamp.nonce, self._stamp.version + 1)
+
+    def _resolve(self, error: Exception | None, connection: Connection) -> None:
+        """Ask the row what became of a commit.
+
+        Raises:
+            As `commit`.
+        """
+        if error is not None and (connection.invalidated or getattr(error, "connection_invalidated", False)):
+            connection.invalidate()
+        elif isinstance(error, OSError):  # the driver has noticed that the connection is broken, and did not say so
+            connection.invalidate(error)
+        connection.rollback()
+        found = self._read()
+        became = decide_commit(None if found is None else found.stamp, self._stamp)
+        match became:
+            case Committed.YES:
+                log.warning("%s: a commit raised %r, and took place; its reply was lost", self._target, error)
+                self._moved()
+            case Committed.SUPERSEDED:
+                self._is_lost = True
+                raise SupersededError(key=self._row.identity) from error
+            case Committed.GONE:
+                raise SinkError(
+                    f"The row of {self._row.identity} is gone from {self._target}, as after a restore. Nothing was"
+                    " committed.",
+                    "A retry continues where the sink stands.",
+                    sink=self._target,
+                ) from error
+            case Committed.NO:
+                raise error or self._ended("The body has ended the transaction by itself.")
+
+    def _read(self) -> FoundRow | None:
+        """The row, read in a transaction of its own."""
+        with self._ourselves():
+            try:
+                return self._row.read(self.connection)
+            finally:
+                self._connection.rollback()
+
+    def rollback(self) -> None:
+        """Undo what the body did since the last commit."""
+        with self._ourselves():
+            self._connection.rollback()
+        self._problem = None
+
+    def close(self) -> None:
+        """Undo what was not committed, give the claim back, and give the connection back to its pool."""
+        if self._connection.closed:
+            return
+        try:
+            with self._ourselves():
+                self._connection.rollback()
+                if not self._is_lost and self._row.release(self.connection, self._stamp, self._claimant):
+                    self._connection.commit()
+        except Exception as error:  # noqa: BLE001  the claim is then taken over by the next attempt all the same
+            log.debug("%s: the claim of %s was not given back: %r", self._target, self._row.identity, error)
+        finally:
+            with self._ourselves():
+                self._connection.close()
