@@ -6,6 +6,7 @@ Loops and watermarks know these protocols only. `airflow_resume.sinks` has the s
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol
@@ -74,6 +75,14 @@ class ClaimedPosition(Protocol):
 
     def rollback(self) -> None:
         """Undo what was done with the connection since the last commit."""
+        ...
+
+    def savepoint(self) -> AbstractContextManager[object]:
+        """A block whose work is undone if it raises an error.
+
+        Raises:
+            SinkUnsafeError: the database has no savepoints.
+        """
         ...
 
     def close(self) -> None:

@@ -40,11 +40,18 @@ class Deliveries:
         elements are only counted, the ledger is ahead of this."""
         self.unacked: list[tuple[int, JsonValue, JsonValue]] = []
         """With `ack="manual"`, the elements that were delivered since the last `ack`."""
+        self.is_given = False
+        """Whether the consumer of a `map` has a result in hand."""
         self.flush_wanted = False
         """Whether a manual `ack` must be written before the next element is delivered."""
         self.pace = Pace(n=session.ledger.count, now=plan.monotonic())
         self._failed: Exception | None = None
         self._quiet_until = -inf
+
+    @property
+    def has_work(self) -> bool:
+        """Whether there may be work of an element that is not acked."""
+        return bool(self.in_hand or self.unacked or self.is_given)
 
     def deliver(self, number: int, before: JsonValue, after: JsonValue) -> bool:
         """Note that the element will be delivered to the body of a `for`. Returns whether to flush first."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, overload
 from airflow_resume.arguments import check_flag, check_function, check_type, check_whole
 from airflow_resume.attempt import AnyContext
 from airflow_resume.channel import off_the_loop
-from airflow_resume.errors import LoopError
+from airflow_resume.errors import LoopError, SinkUnsafeError
 from airflow_resume.loops.open_loop import Element
 from airflow_resume.loops.opening import OnChange, OnClear, OnDone, OnUnreadable, OpeningPolicy
 from airflow_resume.loops.parallel.in_flight import refuse_what_does_no_work
@@ -37,6 +37,7 @@ from airflow_resume.loops.skip import Skip
 from airflow_resume.loops.sources.given import as_source
 from airflow_resume.loops.sources.pages import Page
 from airflow_resume.loops.sources.source import Source
+from airflow_resume.sink_protocol import Sink
 from airflow_resume.store import StateStore
 
 if TYPE_CHECKING:
@@ -67,6 +68,8 @@ if TYPE_CHECKING:
         within: Checkpoint[Any] | None
         context: AnyContext | None
         store: StateStore | None
+        sink: Sink | None
+        commit_every: int | timedelta
 
 
 T = TypeVar("T")
@@ -126,6 +129,8 @@ def checkpoint(
     within: Checkpoint[Any] | None = None,
     context: AnyContext | None = None,
     store: StateStore | None = None,
+    sink: Sink | None = None,
+    commit_every: int | timedelta = 1,
 ) -> Checkpoint[Any]:
     """Loop over `source`; on a retry, start at the first element whose body had not finished.
 
@@ -178,6 +183,10 @@ def checkpoint(
         within: the loop in whose body this one runs; both are kept in one record, with the options of the outer one.
         context: of the task; by default that of the running one.
         store: used instead of the task's, for scripts and tests. It is called in a thread of its own.
+        sink: such as `SqlSink(engine)`: the position is kept in the transaction of `loop.connection`, so that each row
+            is written exactly once. The record in Airflow's store is then written behind, for people.
+        commit_every: with a sink, how many elements (1 by default), or how much time, a transaction contains. After a
+            crash the elements since the last commit are done again, and nothing of them was kept.
 
     Returns:
         An object that can be iterated once, also by `async for`. It is a context manager as well, for bodies that use
@@ -226,6 +235,8 @@ def checkpoint(
             on_shutdown=on_shutdown,
             context=context,
             store=store,
+            sink=sink,
+            commit_every=commit_every,
         ),
         delivery=delivery,
         ack=ack,
@@ -323,7 +334,8 @@ class Checkpoint(Generic[T]):
                 loop=self._run.plan.name,
             )
         try:
-            yield
+            with self._run.loop.session.keeper.undoing():
+                yield
         except Exception as error:
             deliveries = self._run.loop.deliveries
             if not deliveries.may_skip(error):
@@ -342,6 +354,7 @@ class Checkpoint(Generic[T]):
         self._run.close(error)
 
     async def __aenter__(self) -> Self:
+        self._check_not_awaited_with_sink()
         self._run.managed = self._run.awaited = True
         await aopen(self._run)
         return self
@@ -360,6 +373,17 @@ class Checkpoint(Generic[T]):
     @state.setter
     def state(self, state: dict[str, Any]) -> None:
         self._run.loop.state = state
+
+    @property
+    def connection(self) -> Any:
+        """The connection of the sink, in the transaction that is committed together with the position.
+
+        Ask for it in each element, and write with it only: `loop.connection.execute(...)`. Do not commit.
+
+        Raises:
+            LoopError: the loop has no `sink=`, is closed, or the caller is a worker of its `map`.
+        """
+        return self._run.loop.connection
 
     @property
     def element(self) -> Element:
@@ -395,6 +419,8 @@ class Checkpoint(Generic[T]):
                 "Make another one with checkpoint(...).",
                 loop=run.plan.name,
             )
+        if awaited:
+            self._check_not_awaited_with_sink()
         if awaited and run.plan.ack == "manual" and not run.managed:
             raise LoopError(
                 f"The loop {run.plan.name!r} has ack='manual', is on an event loop, and is used in no `async with`.",
@@ -404,6 +430,15 @@ class Checkpoint(Generic[T]):
         run.is_begun = True
         run.awaited = awaited
         return run
+
+    def _check_not_awaited_with_sink(self) -> None:
+        """Refuse an event loop, which a body with a sink would block."""
+        if self._run.plan.keeping.sink is not None:
+            raise SinkUnsafeError(
+                f"The loop {self._run.plan.name!r} has a sink, whose connection would block the event loop.",
+                "Use `for` and `with`, in a function that is not async.",
+                problem="use",
+            )
 
     def _first_map(self, fn: object, workers: int, *, awaited: bool = False) -> LoopRun[T]:
         check_function("fn", fn, "a function of an element")

@@ -237,6 +237,7 @@ class LoopRecordChanges(RecordChanges, LevelChanges, total=False):
     rate: Annotated[Number, Field(ge=0)] | None
     eta: Moment | None
     inner_at: Moment | None
+    sink: Flag | None
     in_words: str | None
 
 
@@ -249,6 +250,7 @@ class LoopRecord(Record, Level):
         rate: elements per second in this attempt; `eta`: when the loop will be done, at that rate.
         inner_at: when the saved levels of the loops inside were written, for those without `pos_at`. Later attempts
             write the record again, and must not make the levels look younger.
+        sink: whether the position is kept in a sink. Then the record in Airflow's store is only for people.
         in_words: how far it has come, in words; it is stored as the summary.
     """
 
@@ -262,6 +264,7 @@ class LoopRecord(Record, Level):
     rate: Annotated[Number, Field(ge=0)] | None = None
     eta: Moment | None = None
     inner_at: Moment | None = None
+    sink: Flag | None = None
     in_words: str | None = Field(default=None, exclude=True)
 
     # More fields of a record may change than of a level. pyright objects, as a dict for a level might have more keys.

@@ -146,6 +146,23 @@ class OpenLoop(Generic[T]):
             raise refused_when_closed(self.plan.name)
         self.ledger.state.replace(state)
 
+    @property
+    def connection(self) -> Any:
+        """The connection of the sink.
+
+        Raises:
+            LoopError: there is none, or it may not be used here.
+        """
+        if hand_of(self) is not None:
+            raise LoopError(
+                f"The workers of the map() of {self.plan.name!r} use its connection, which is that of one transaction.",
+                "Let the function return rows, and write them in the body of the `for`.",
+                loop=self.plan.name,
+            )
+        if self.is_closed:
+            raise LoopError(f"The loop {self.plan.name!r} is over, and its last transaction too.", loop=self.plan.name)
+        return self.session.keeper.connection
+
     # --- the whole loop ---------------------------------------------------------------------------------------
 
     @property
@@ -218,7 +235,9 @@ class OpenLoop(Generic[T]):
         self.session.count_stretch()
         self.session.alarm.remove(self.wake_flag)
         self.wake_flag.append("")  # so that an iterator that is used after this notices it
-        if saves_state and not self.deliveries.unacked and self.ledger.state.ack():
+        if not saves_state or self.deliveries.unacked:
+            self.session.left_early(has_work=self.deliveries.has_work)
+        elif self.ledger.state.ack():
             self.session.keeper.is_dirty = True
 
     def close(self, error: BaseException | None) -> None:

@@ -9,13 +9,23 @@ from datetime import datetime, timedelta
 from typing import Generic, Literal, TypeVar
 
 from airflow_resume import values
-from airflow_resume.arguments import check_choice, check_context, check_duration, check_store, check_type
+from airflow_resume.arguments import (
+    check_choice,
+    check_context,
+    check_duration,
+    check_store,
+    check_type,
+    check_whole,
+    kind_of,
+)
 from airflow_resume.attempt import AnyContext, utc_now
+from airflow_resume.errors import SinkUnsafeError
 from airflow_resume.loops.loop_record import KEY_PREFIX
 from airflow_resume.loops.opening import Definition, OpeningPolicy
 from airflow_resume.loops.skip import Skip
 from airflow_resume.loops.sources.source import Source
 from airflow_resume.loops.wake_flag import Alarm
+from airflow_resume.sink_protocol import Sink
 from airflow_resume.store import StateStore
 
 T = TypeVar("T")
@@ -41,6 +51,8 @@ class Keeping:
     on_shutdown: OnShutdown = "reschedule"
     context: AnyContext | None = None
     store: StateStore | None = None
+    sink: Sink | None = None
+    commit_every: int | timedelta = 1
 
     def __post_init__(self) -> None:
         check_choice("durability", self.durability, Durability)
@@ -53,6 +65,14 @@ class Keeping:
             check_context(self.context)
         if self.store is not None:
             check_store(self.store)
+        if self.sink is not None and not callable(getattr(self.sink, "claim", None)):
+            raise TypeError(f"sink= was given {kind_of(self.sink)}, and must be a sink, such as SqlSink(engine)")
+        if isinstance(self.commit_every, timedelta):
+            check_duration("commit_every", self.commit_every)
+        else:
+            check_whole("commit_every", self.commit_every, least=1)
+        if self.sink is None and self.commit_every != 1:
+            raise ValueError("commit_every= is how often a sink commits.\nGive the loop a sink=, or leave it out.")
 
     def chosen(self) -> list[str]:
         """The names of the options that are not the default."""
@@ -90,6 +110,12 @@ class Plan(Generic[T]):
             check_type("skip", self.skip, Skip, "a Skip, such as Skip(on=(ValueError,))")
         if self.skip is not None and self.ack == "manual":
             raise ValueError("skip=Skip(...) needs ack='each': with ack='manual' the body may hold several elements.")
+        if self.keeping.sink is not None and self.delivery == "at_most_once":
+            raise SinkUnsafeError(
+                "delivery='at_most_once' writes the position before the rows, and a sink writes both together.",
+                "Leave out delivery=, or the sink.",
+                problem="option",
+            )
         for name, chosen in (("ack='manual'", self.ack == "manual"), ("skip=Skip(...)", self.skip is not None)):
             if chosen and self.delivery == "at_most_once":
                 raise ValueError(

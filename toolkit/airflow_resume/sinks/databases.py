@@ -42,6 +42,7 @@ class Database:
         raced: words in the error of a statement that met another transaction, and may succeed when it is repeated.
         table_options: for the table of positions.
         ends: the statements that end a transaction.
+        has_savepoints: whether a part of a transaction can be undone.
         locks_rows: whether `SELECT ... FOR UPDATE` locks a row.
     """
 
@@ -52,6 +53,7 @@ class Database:
     raced: re.Pattern[str]
     table_options: dict[str, str]
     ends: re.Pattern[str]
+    has_savepoints: bool = True
     locks_rows: bool = True
 
     @property
@@ -131,6 +133,7 @@ DATABASES: dict[str, Database] = {
         raced=re.compile(r"conflict", re.IGNORECASE),
         table_options={},
         ends=_ending(),
+        has_savepoints=False,
         locks_rows=False,
     ),
 }

@@ -14,7 +14,7 @@ there is the guard, see `databases`.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection, event
@@ -204,8 +204,28 @@ class SqlPosition:
     def rollback(self) -> None:
         """Undo what the body did since the last commit."""
         with self._ourselves():
-            self._connection.rollback()
+            try:
+                self._connection.rollback()
+            except Exception as error:  # noqa: BLE001  without its connection, the database rolls back by itself
+                log.debug("%s: the roll back failed: %r", self._target, error)
+                self._connection.invalidate()
+                self._connection.rollback()
         self._problem = None
+
+    def savepoint(self) -> AbstractContextManager[object]:
+        """A block whose work is undone if it raises an error.
+
+        Raises:
+            SinkUnsafeError: the database has no savepoints.
+        """
+        if not self._database.has_savepoints:
+            raise SinkUnsafeError(
+                f"{self._target} has no savepoints, so the rows of a skipped element cannot be undone.",
+                "Leave out skipping(), or check an element before anything is written.",
+                problem="database",
+                sink=self._target,
+            )
+        return self.connection.begin_nested()
 
     def close(self) -> None:
         """Undo what was not committed, give the claim back, and give the connection back to its pool."""

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal
 
 from airflow_resume.attempt import Attempt, how_to_start_over
 from airflow_resume.errors import DanglingReferenceError, UnreadableRecordError
+from airflow_resume.loops.keeping.in_sink import Unreadable, check_no_sink, facts_of_missing, record_in_sink
 from airflow_resume.loops.keeping.ledger import Ledger
 from airflow_resume.loops.loop_record import Level, LevelChanges, LoopRecord, Opened
 from airflow_resume.loops.opening import (
@@ -24,14 +25,13 @@ from airflow_resume.loops.progress import in_words
 from airflow_resume.loops.sources.source import Source
 from airflow_resume.record import StoredRecord
 from airflow_resume.shown import get_logger
+from airflow_resume.sink_protocol import ClaimedPosition
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
 log = get_logger(__name__)
 
-Unreadable: TypeAlias = UnreadableRecordError | DanglingReferenceError
-"""The error that is found in place of a record that cannot be read."""
 _UNREADABLE = (UnreadableRecordError, DanglingReferenceError)
 
 
@@ -61,38 +61,39 @@ def read_record(stored: StoredRecord[LoopRecord]) -> LoopRecord | Unreadable | N
     return record and record.with_age(record.ts)
 
 
-def prepared_claim(stored: StoredRecord[LoopRecord], plan: Plan[Any], attempt: Attempt) -> Claim:
+def prepared_claim(
+    stored: StoredRecord[LoopRecord], plan: Plan[Any], attempt: Attempt, sink: ClaimedPosition | None = None
+) -> Claim:
     """Read the record, decide, and make the claim. Writes nothing.
+
+    Args:
+        stored: the place of the record in the store.
+        plan: of the loop.
+        attempt: the running attempt.
+        sink: the position in the sink, claimed, which is the truth; None if there is no sink.
 
     Raises:
         LoopError, UnreadableRecordError: the decision is to fail.
+        SinkUnsafeError: an earlier attempt kept its position in a sink, and this one has none.
     """
-    found = read_record(stored)
-    facts: SavedFacts | Literal["nothing", "unreadable"] = "nothing"
-    if isinstance(found, _UNREADABLE):
-        facts = "unreadable"
-    elif found is not None:
-        facts = facts_of(found, plan.source, attempt=attempt, definition=plan.definition, now=plan.now())
+    in_store = read_record(stored)
+    found = in_store if sink is None else record_in_sink(stored, in_store, sink)
+    facts = _facts_about(found, plan, attempt, is_in_store=in_store is not None)
     opening = decide_opening(facts, plan.policy)
     if isinstance(facts, SavedFacts):
         if facts.damaged is not None and opening in UNREADABLE:
             found = stored.unreadable(facts.damaged)
         elif opening.fails and isinstance(found, LoopRecord):
             raise opening_error(opening, plan.name, found, facts, is_task=attempt.has_identity)
+        if sink is None and opening.keeps_position:
+            check_no_sink(found, plan.name, is_task=attempt.has_identity)
     if isinstance(found, _UNREADABLE):
         if opening.fails:
             raise found
         log.warning("Loop %r: %s", plan.name, found)
         found = None
     if opening is Opening.NOTHING_LEFT and plan.keeping.store is not None and found is not None:
-        for_once = how_to_start_over(is_task=attempt.has_identity).removeprefix("pass ")
-        # In a task it is normal that a retry finds a loop that is done; the author of a script may not expect it.
-        log.warning(
-            "Loop %r delivers nothing: an earlier run was done at %s.\n%s",
-            plan.name,
-            f"{found.ts:%Y-%m-%d %H:%M} UTC",
-            f"To do it all again, pass on_done='restart', or {for_once} for once, or give it another name.",
-        )
+        _say_that_nothing_is_left(plan.name, found, attempt)
     record = _claimed(found, opening, plan, attempt)
     take_up_age(record, plan.source)
     ledger = Ledger(plan.key, plan.source, record, now=plan.now)
@@ -106,6 +107,28 @@ def prepared_claim(stored: StoredRecord[LoopRecord], plan: Plan[Any], attempt: A
     record = record.changed(pos_at=ledger.age.received(record.pos), in_words=text)
     changes = facts.changes if isinstance(facts, SavedFacts) else ()
     return Claim(opening=opening, changes=changes, record=record, ledger=ledger)
+
+
+def _facts_about(
+    found: LoopRecord | Unreadable | None, plan: Plan[Any], attempt: Attempt, *, is_in_store: bool
+) -> SavedFacts | Literal["nothing", "unreadable"]:
+    if found is None:
+        return "nothing"
+    if isinstance(found, _UNREADABLE):
+        return "unreadable"
+    facts = facts_of(found, plan.source, attempt=attempt, definition=plan.definition, now=plan.now())
+    return facts if is_in_store else facts_of_missing(facts, found, attempt)
+
+
+def _say_that_nothing_is_left(name: str, found: LoopRecord, attempt: Attempt) -> None:
+    """In a task it is normal that a retry finds a loop that is done; the author of a script may not expect it."""
+    for_once = how_to_start_over(is_task=attempt.has_identity).removeprefix("pass ")
+    log.warning(
+        "Loop %r delivers nothing: an earlier run was done at %s.\n%s",
+        name,
+        f"{found.ts:%Y-%m-%d %H:%M} UTC",
+        f"To do it all again, pass on_done='restart', or {for_once} for once, or give it another name.",
+    )
 
 
 def _claimed(found: LoopRecord | None, opening: Opening, plan: Plan[Any], attempt: Attempt) -> LoopRecord:
@@ -132,6 +155,7 @@ def _claimed(found: LoopRecord | None, opening: Opening, plan: Plan[Any], attemp
         at=Opened(try_number=attempt.try_number, epoch=attempt.epoch, opens=opens, stalls=stalls, where=record.where()),
         ts=now,
         inner_at=(record.inner_at or record.ts) if record.inner else None,
+        sink=True if plan.keeping.sink is not None else None,
         rate=None,
         eta=None,
     )

@@ -126,6 +126,13 @@ class InnerSession(LoopSession):
         """Note that the source has no more elements. Returns whether to flush, for which this alone is no reason."""
         return self.keeper.note(now)
 
+    def left_early(self, *, has_work: bool) -> None:
+        """Work that is not acked may be committed when the element around it is acked, and not before."""
+        if has_work:
+            ledger = self._outer.ledger
+            inner = ledger.inner
+            self.keeper.leave_open(self._name, lambda: ledger.inner is inner)
+
     def close(self, error: BaseException | None) -> None:
         """After an error, let the loop run again. What is acked is written with the outermost loop."""
         if error is not None:

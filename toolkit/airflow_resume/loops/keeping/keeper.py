@@ -11,12 +11,14 @@ ack is written before the next element is delivered. If this attempt dies too, t
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from math import inf
+from typing import Any
 
 from airflow_resume.channel import LatestWriter
-from airflow_resume.errors import StoreUnavailableError
+from airflow_resume.errors import LoopError, StoreUnavailableError
 from airflow_resume.loops.keeping.pace import Pace
 from airflow_resume.loops.loop_record import LoopRecord
 from airflow_resume.loops.plan import Keeping
@@ -59,6 +61,38 @@ class Keeper:
         self._next_write = self._due = now + self._pace.pause
         """When to offer the next record, and when to look at it again: the store may not complete a write."""
         self._careful_until = now + self._patience if careful else now
+
+    @property
+    def connection(self) -> Any:
+        """The connection of the sink.
+
+        Raises:
+            LoopError: there is no sink.
+        """
+        raise LoopError(
+            f"The loop {self._name!r} has no sink, and so no connection.",
+            "Give it sink=SqlSink(engine).",
+            loop=self._name,
+        )
+
+    @property
+    def kept(self) -> LoopRecord | None:
+        """The record of what is kept, if less is kept than is acked because work was undone; otherwise None."""
+        return None
+
+    def abandon(self) -> None:
+        """Undo the work since the last commit. Without a sink there is nothing to undo."""
+
+    def leave_open(self, name: str, is_open: Callable[[], bool]) -> None:
+        """Note that there is work of an element of the loop `name` that is not acked, for as long as `is_open`."""
+
+    @contextmanager
+    def undoing(self) -> Iterator[None]:
+        """Undo the work of the block if it raises an error. Without a sink there is nothing to undo."""
+        yield
+
+    def release(self) -> None:
+        """The loop is closed: give back what belongs to it."""
 
     def is_careful(self, now: float) -> bool:
         """Whether the record must name the element in hand, as an attempt before this one died."""

@@ -52,6 +52,10 @@ class LoopSession(Protocol):
         """Note that the source has no more elements. Returns whether to flush."""
         ...
 
+    def left_early(self, *, has_work: bool) -> None:
+        """Note that the loop is left before its end, with or without work of an element that is not acked."""
+        ...
+
     def close(self, error: BaseException | None) -> None:
         """Save what is acked; the loop around an inner one does that. `error` is what ended the loop."""
         ...

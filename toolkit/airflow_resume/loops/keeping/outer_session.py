@@ -16,6 +16,7 @@ from airflow_resume.given import GivenStore, given
 from airflow_resume.killed import kill_listener
 from airflow_resume.last_message import before_last_message, end_what_is_abandoned
 from airflow_resume.loops.keeping.claim import Claim, prepared_claim, read_record
+from airflow_resume.loops.keeping.committing import CommittingKeeper
 from airflow_resume.loops.keeping.keeper import Keeper
 from airflow_resume.loops.keeping.loop_session import LoopSession
 from airflow_resume.loops.keeping.room import check_room
@@ -26,6 +27,7 @@ from airflow_resume.loops.plan import Plan
 from airflow_resume.loops.progress import Pace, in_words
 from airflow_resume.record import StoredRecord
 from airflow_resume.shown import get_logger
+from airflow_resume.sink_protocol import Claimant, ClaimedPosition
 from airflow_resume.store import channel_of
 from airflow_resume.task_stores import open_task_store
 
@@ -46,10 +48,18 @@ class OuterSession(LoopSession):
         attempt: the running attempt.
         claim: the claim that was written.
         at_end: closed together with the session.
+        sink: the position in the sink, claimed; None if there is no sink.
     """
 
     def __init__(
-        self, plan: Plan[Any], stored: StoredRecord[LoopRecord], attempt: Attempt, claim: Claim, at_end: ExitStack
+        self,
+        plan: Plan[Any],
+        stored: StoredRecord[LoopRecord],
+        attempt: Attempt,
+        claim: Claim,
+        at_end: ExitStack,
+        *,
+        sink: ClaimedPosition | None = None,
     ) -> None:
         self._plan, self._stored, self.attempt, self._at_end = plan, stored, attempt, at_end
         self.opening, self.changes, self._record, self.ledger = (
@@ -67,13 +77,17 @@ class OuterSession(LoopSession):
         self._meter = Meter({**attempt.stats_tags, "loop": plan.name}, claim.record)
         channel, started = channel_of(stored.store), plan.monotonic()
         self._pace = Pace(n=self.ledger.count, now=started)
-        self.keeper = Keeper(
-            plan.name,
-            keeping=plan.keeping,
-            writer=LatestWriter(channel, self._write, plan.monotonic, on_failure=self.alarm.wake),
-            record=self._acked,
-            now=started,
-            careful=claim.record.at.stalls > 0 and plan.policy.max_stalls is not None,
+        options: dict[str, Any] = {
+            "keeping": plan.keeping,
+            "writer": LatestWriter(channel, self._write, plan.monotonic, on_failure=self.alarm.wake),
+            "record": self._acked,
+            "now": started,
+            "careful": claim.record.at.stalls > 0 and plan.policy.max_stalls is not None,
+        }
+        self.keeper: Keeper = (
+            Keeper(plan.name, **options)
+            if sink is None
+            else CommittingKeeper(plan.name, sink=sink, encode=stored.encode, committed=claim.record, **options)
         )
         # Airflow is asked on its own channel, whatever store the loop has.
         airflow_channel = None if isinstance(stored.store, GivenStore) else channel
@@ -105,16 +119,23 @@ class OuterSession(LoopSession):
         at_end, claim, stored = ExitStack(), None, StoredRecord(store, plan.key, LoopRecord)
         registered = before_last_message(end, owner=attempt.process, key=plan.key, is_abandoned=is_abandoned)
         at_end.callback(registered.remove)
+        sink: ClaimedPosition | None = None
         try:
-            prepared = prepared_claim(stored, plan, attempt)
             with attempt.using(plan.key):
-                claim = prepared
-                stored.write(claim.record)
-            session = cls(plan, stored, attempt, claim, at_end)
+                if plan.keeping.sink is not None:
+                    identity = ["loop", *attempt.scope.identity(), plan.key]
+                    sink = plan.keeping.sink.claim(identity, Claimant.of(attempt))
+                claim = prepared_claim(stored, plan, attempt, sink)
+                written = stored.write(claim.record)
+                if sink is not None:
+                    sink.commit(stored.encode(written))
+            session = cls(plan, stored, attempt, claim, at_end, sink=sink)
             session._meter.opened(claim.opening, claim.record.at.stalls)
             at_end.enter_context(kill_listener(session.stop_request.make, plan.keeping.context))
         except BaseException as error:
             at_end.close()
+            if sink is not None:
+                sink.close()
             if claim is not None and not isinstance(error, ResumeError):
                 # It was interrupted. Write the claim with `left=True`, so that this attempt does not count as a death.
                 record = claim.record.changed(at=claim.record.at.changed(left=True))
@@ -145,15 +166,20 @@ class OuterSession(LoopSession):
             return
         if error is not None:
             self.attempt.give_back(self._plan.key)
-        if isinstance(error, SupersededError):
-            return
         try:
-            self._save()
+            if not isinstance(error, SupersededError):
+                self._save()
         except Exception as failure:
             if error is None:
                 raise
             if failure is not error:
                 self._log_unsaved(failure)
+        finally:
+            self.keeper.release()
+
+    def left_early(self, *, has_work: bool) -> None:  # noqa: ARG002
+        """Undo what was not committed."""
+        self.keeper.abandon()
 
     def stop(self, where: str) -> NoReturn:
         """Save, and leave the loop in the way that fits the reason for which the task was told to stop.
@@ -179,8 +205,8 @@ class OuterSession(LoopSession):
 
     def _save(self) -> None:
         self.count_stretch()
-        at = self._record.at
-        if not (self.ledger.done or at.left) and self.ledger.level().where() == at.where:
+        at, level = self._record.at, self.keeper.kept or self.ledger.level()
+        if not (level.done or at.left) and level.where() == at.where:
             # This attempt made no progress, but the element in hand has not killed it. So it must not count as a stall.
             self._record = self._record.changed(at=at.changed(left=True))
             self.keeper.is_dirty = True
@@ -198,6 +224,8 @@ class OuterSession(LoopSession):
     def _acked(self) -> LoopRecord:
         """The record of all that is acked."""
         self.count_stretch()
+        if (kept := self.keeper.kept) is not None:
+            return kept.changed(at=self._record.at, ts=self._plan.now())
         ledger, now, seconds = self.ledger, self._plan.now(), self._plan.monotonic()
         count, rate = ledger.counted(), self._pace.rate(ledger.count, seconds)
         to_go = None if ledger.done else self._pace.time_to_go(count.n, count.total, seconds)

@@ -167,7 +167,9 @@ def directions(  # noqa: C901, PLR0912  one sequence; a function call would cost
                 started.finish((yield Command.WAIT))
             must_flush = False
             if ended.error is None:
+                deliveries.is_given = True
                 yield Give(cast("R", ended.value))
+                deliveries.is_given = False
                 run.check_exit()
                 must_flush = deliveries.after_work(ended.number, ended.before, ended.after)
             elif deliveries.may_skip(ended.error):

@@ -1,0 +1,129 @@
+"""When a loop with a sink commits.
+
+Theory of operation. The truth is in the sink, in the commit of the rows. The record in Airflow's store is written
+behind, as `Keeper` does it, and only what is committed is written there. `flush` commits, and so runs before the next
+element is delivered. If the loop is left early, there may be rows of an element that is not acked. They cannot be told
+from the other rows of the transaction, so all of it is rolled back, and a later attempt does the elements again that
+were acked since the last commit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from math import inf
+from typing import TYPE_CHECKING, Any
+
+from airflow_resume.channel import LatestWriter
+from airflow_resume.errors import SinkUnsafeError
+from airflow_resume.loops.keeping.keeper import Keeper
+from airflow_resume.loops.loop_record import LoopRecord
+from airflow_resume.loops.plan import Keeping
+from airflow_resume.sink_protocol import ClaimedPosition
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
+
+
+class CommittingKeeper(Keeper):
+    """Commits rows and the record to a sink, and writes the record to Airflow's store behind.
+
+    Args:
+        name: of the loop, for messages.
+        sink: the position of the loop, claimed.
+        encode: makes the JSON of a record.
+        committed: the record that is in the sink.
+        writer, record, now, careful: as for `Keeper`.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        keeping: Keeping,
+        sink: ClaimedPosition,
+        encode: Callable[[LoopRecord], JsonValue],
+        committed: LoopRecord,
+        writer: LatestWriter[LoopRecord],
+        record: Callable[[], LoopRecord],
+        now: float,
+        careful: bool = False,
+    ) -> None:
+        self._committed = committed
+        super().__init__(name, keeping=keeping, writer=writer, record=lambda: self._committed, now=now, careful=careful)
+        self._sink, self._encode, self._acked = sink, encode, record
+        every = keeping.commit_every
+        self._most_acks = inf if isinstance(every, timedelta) else every
+        self._most_seconds = every.total_seconds() if isinstance(every, timedelta) else inf
+        self._acks, self._now, self._committed_at = 0, now, now
+        self._must_write = self._is_abandoned = False
+        self._open: dict[str, Callable[[], bool]] = {}
+
+    @property
+    def connection(self) -> Any:
+        """The connection of the sink, in a transaction."""
+        return self._sink.connection
+
+    @property
+    def kept(self) -> LoopRecord | None:
+        """What is committed, once other work was undone."""
+        return self._committed if self._is_abandoned else None
+
+    def quiet_seconds(self, now: float) -> float:  # noqa: ARG002
+        """Each ack is looked at, so none is only counted."""
+        return 0.0
+
+    def note(self, now: float) -> bool:
+        """Note that something was acked. Returns whether to flush, which commits."""
+        self._acks += 1
+        self._now = now
+        self._must_write = super().note(now)
+        is_due = self._acks >= self._most_acks or now - self._committed_at >= self._most_seconds
+        return is_due or self.is_careful(now)
+
+    def flush(self) -> None:
+        """Commit what is acked. The record in Airflow's store follows, and is waited for if the durability says so."""
+        self._commit()
+        if self._must_write:
+            super().flush()
+
+    def flush_rest(self, seconds: float | None = None) -> None:
+        """Commit what is acked, and write the record."""
+        self._commit()
+        super().flush_rest(seconds)
+
+    def _commit(self) -> None:
+        self._open = {name: is_open for name, is_open in self._open.items() if is_open()}
+        if self._open and not self._is_abandoned:
+            name = next(iter(self._open))
+            raise SinkUnsafeError(
+                f"The loop {name!r} was left in the middle of an element, and what that has written would be committed"
+                f" although the element is not done.",
+                "Let the error leave the outermost loop, or use skipping(), or end the element around it next.",
+                problem="use",
+            )
+        record = self._acked()
+        self._sink.commit(self._encode(record))
+        self._committed, self._acks, self._committed_at = record, 0, self._now
+        self.is_dirty = True
+
+    def abandon(self) -> None:
+        """Undo the work since the last commit."""
+        if not self._is_abandoned:
+            self._is_abandoned = True
+            self._sink.rollback()
+
+    def leave_open(self, name: str, is_open: Callable[[], bool]) -> None:
+        """Commit nothing while there is work of an element that is not acked."""
+        self._open[name] = is_open
+
+    @contextmanager
+    def undoing(self) -> Iterator[None]:
+        """Undo the work of the block if it raises an error."""
+        with self._sink.savepoint():
+            yield
+
+    def release(self) -> None:
+        """Give the claim and the connection back."""
+        self._sink.close()
