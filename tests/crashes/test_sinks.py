@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import create_engine, insert
+from sqlalchemy import create_engine, event, insert
 from sqlalchemy.pool import NullPool
 
 from airflow_resume import checkpoint
@@ -48,6 +48,8 @@ class OwnEngine:
 
     def __init__(self, url: str) -> None:
         self.of = create_engine(url, poolclass=NullPool)
+        # A killed process loses nothing of what the operating system has, and waiting for the disk takes minutes.
+        event.listen(self.of, "connect", lambda raw, _record: raw.execute("PRAGMA synchronous = OFF"))
 
     def close(self) -> None:
         self.of.dispose()

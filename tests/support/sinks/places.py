@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy import Column, Engine, Integer, MetaData, String, Table, create_engine, select
 from sqlalchemy.pool import NullPool
 
-from tests.support.backends.databases import database_on_mysql, schema_on_postgresql
+from tests.support.backends.databases import database_on_mysql, kill_connections, schema_on_postgresql
 
 KINDS = ("sqlite", "postgresql", "mysql", "duckdb")
 ROWS = Table("flights", MetaData(), Column("id", Integer, autoincrement=False), Column("name", String(40)))
@@ -33,6 +33,8 @@ def place_of(kind: str, folder: Path) -> Iterator[str]:
         ROWS.create(engine)
         engine.dispose()
         yield url
+        if kind in {"postgresql", "mysql"}:
+            kill_connections(url)  # a test that has failed may hold locks
 
 
 def rows_in(engine: Engine) -> list[int]:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -76,7 +75,15 @@ class Claim:
             if self._database.has_engines:
                 check_engine(connection, self._table, self._target)
             found = self._claim(connection, row, claimant)
-            return SqlPosition(connection, row, self._database, target=self._target, claimant=claimant, found=found)
+            return SqlPosition(
+                connection,
+                row,
+                self._database,
+                target=self._target,
+                claimant=claimant,
+                found=found,
+                patience=self._patience,
+            )
         except BaseException:
             connection.close()
             raise
@@ -114,7 +121,7 @@ class Claim:
         watch, races = _Watch(self._patience, self._monotonic), 0
         while races < _MOST_RACES:
             try:
-                with self._transaction(connection):
+                with self._database.short_transaction(connection, self._patience):
                     outcome = self._try_once(connection, row, claimant, watch)
             except DBAPIError as error:
                 if self._database.was_locked(error):
@@ -156,23 +163,6 @@ class Claim:
         if decision is not Claiming.WAIT:
             raise self._refusal(decision, row, found.held.by)
         return decision
-
-    @contextmanager
-    def _transaction(self, connection: Connection) -> Iterator[None]:
-        """A transaction that waits for a lock so long. At its end it is rolled back, unless it was committed."""
-        database, seconds = self._database, max(1, round(self._patience))
-        try:
-            if database.begins is not None:
-                connection.exec_driver_sql(database.begins)
-            if database.lock_timeout is not None:
-                limit = database.lock_timeout[0].format(seconds=seconds, milliseconds=seconds * 1000)
-                connection.exec_driver_sql(limit)
-            yield
-        finally:
-            connection.rollback()
-            if database.lock_timeout is not None:
-                connection.exec_driver_sql(database.lock_timeout[1])
-                connection.rollback()
 
     def _refusal(self, decision: Claiming, row: PositionRow, by: Claimant) -> ResumeError:
         if decision is Claiming.SUPERSEDED:

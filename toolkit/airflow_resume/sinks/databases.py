@@ -9,6 +9,8 @@ when the transaction has ended.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -66,6 +68,26 @@ class Database:
         raw: Any = connection.connection.dbapi_connection
         if self.begins is not None and not getattr(raw, "in_transaction", False):
             connection.exec_driver_sql(self.begins)
+
+    @contextmanager
+    def short_transaction(self, connection: Connection, patience: float) -> Iterator[None]:
+        """A transaction that waits for a lock no longer than this, in seconds.
+
+        At its end it is rolled back, unless it was committed.
+        """
+        seconds = max(1, round(patience))
+        try:
+            connection.begin()
+            self.begin(connection)
+            if self.lock_timeout is not None:
+                limit = self.lock_timeout[0].format(seconds=seconds, milliseconds=seconds * 1000)
+                connection.exec_driver_sql(limit)
+            yield
+        finally:
+            connection.rollback()
+            if self.lock_timeout is not None:
+                connection.exec_driver_sql(self.lock_timeout[1])
+                connection.rollback()
 
     def set_guard(self, connection: Connection) -> int | None:
         """Set the guard. Returns the number of the transaction, if transactions have one."""

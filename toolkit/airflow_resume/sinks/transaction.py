@@ -46,6 +46,7 @@ class SqlPosition:
         target: what it is called in messages.
         claimant: who has claimed it.
         found: the row as the claim left it.
+        patience: how long to wait for a lock, in seconds.
     """
 
     def __init__(
@@ -57,9 +58,11 @@ class SqlPosition:
         target: str,
         claimant: Claimant,
         found: FoundRow,
+        patience: float,
     ) -> None:
         self._connection, self._row, self._database, self._target = connection, row, database, target
         self._claimant, self._stamp, self.position = claimant, found.stamp, found.position
+        self._patience = patience
         self._is_ours = False
         """Whether it is we who end the transaction at the moment."""
         self._has_guard = False
@@ -194,12 +197,12 @@ class SqlPosition:
                 raise error or self._ended("The body has ended the transaction by itself.")
 
     def _read(self) -> FoundRow | None:
-        """The row, read in a transaction of its own."""
-        with self._ourselves():
-            try:
-                return self._row.read(self.connection)
-            finally:
-                self._connection.rollback()
+        """The row, read in a transaction of its own.
+
+        Where rows can be locked, this waits for a commit that is still under way, whose reply was lost.
+        """
+        with self._ourselves(), self._database.short_transaction(self._connection, self._patience):
+            return self._row.read(self._connection, lock=True)
 
     def rollback(self) -> None:
         """Undo what the body did since the last commit."""
