@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -235,8 +236,8 @@ class LostReplyError(Exception):
     """Stands for what a driver raises when the connection breaks."""
 
 
-def breaking(engine: Engine, *, applied: bool) -> None:
-    """Break the connection at the next commit, after or before it takes place."""
+def breaking(engine: Engine, *, applied: bool, error: type[BaseException] | None = None) -> None:
+    """Break the connection at the next commit, after or before it takes place; or raise an error of another kind."""
     dialect: Any = engine.dialect
     commit = dialect.do_commit
 
@@ -244,6 +245,8 @@ def breaking(engine: Engine, *, applied: bool) -> None:
         dialect.do_commit = commit
         if applied:
             commit(raw)
+        if error is not None:
+            raise error
         raise OperationalError("COMMIT", {}, LostReplyError("gone"), connection_invalidated=True)
 
     dialect.do_commit = do_commit
@@ -272,6 +275,22 @@ def test_a_commit_that_did_not_take_place_raises_the_drivers_error(claim: Any, e
     add(first, 1)
     first.commit(1)
     assert rows_in(engine) == [1]
+
+
+@pytest.mark.parametrize("error", [OSError, KeyboardInterrupt])
+@pytest.mark.parametrize("applied", [True, False])
+def test_whatever_a_commit_raises_the_row_says_what_became_of_it(
+    claim: Any, engine: Engine, *, applied: bool, error: type[BaseException]
+) -> None:
+    first = claim()
+    add(first, 1)
+    breaking(engine, applied=applied, error=error)
+    with nullcontext() if applied and error is OSError else pytest.raises(error):
+        first.commit(1)
+    first.rollback()
+    first.close()
+    assert rows_in(engine) == ([1] if applied else [])
+    assert claim(2).position == (1 if applied else None)
 
 
 def test_a_row_that_is_gone_is_an_error_by_name_and_nothing_is_committed(

@@ -150,33 +150,48 @@ class SqlPosition:
         """
         if self._problem is not None:
             raise self._ended(f"The body has {self._problem} the transaction by itself.")
+        error: Exception | None = None
         with self._ourselves():
             try:
-                connection = self.connection
-                has_kept = self._database.has_kept(connection)
-                if has_kept and self._row.advance(connection, self._stamp, position, self._transaction):
-                    connection.commit()
-                    self._moved()
+                if self._try_commit(position):
                     return
-                error: Exception | None = None
             except Exception as failure:  # noqa: BLE001  raised again, unless the commit took place
                 error = failure
-            self._resolve(error, connection)
+            except BaseException:
+                self._drop_connection()
+                raise
+            self._drop_connection()
+            self._resolve(error)
+
+    def _try_commit(self, position: JsonValue) -> bool:
+        """Whether the rows and the position were committed; False if this transaction or this attempt may not."""
+        connection = self.connection
+        if not self._database.has_kept(connection):
+            return False
+        if not self._row.advance(connection, self._stamp, position, self._transaction):
+            return False
+        connection.commit()
+        self._moved()
+        return True
+
+    def _drop_connection(self) -> None:
+        """Have the database roll back, and use a new connection from now on.
+
+        SQLAlchemy takes a transaction for ended when its commit has raised an error. In the database it may go on, and
+        the row would be read as this transaction has written it.
+        """
+        self._connection.invalidate()
+        self._connection.rollback()
 
     def _moved(self) -> None:
         self._stamp = Stamp(self._stamp.nonce, self._stamp.version + 1)
 
-    def _resolve(self, error: Exception | None, connection: Connection) -> None:
+    def _resolve(self, error: Exception | None) -> None:
         """Ask the row what became of a commit.
 
         Raises:
             As `commit`.
         """
-        if error is not None and (connection.invalidated or getattr(error, "connection_invalidated", False)):
-            connection.invalidate()
-        elif isinstance(error, OSError):  # the driver has noticed that the connection is broken, and did not say so
-            connection.invalidate(error)
-        connection.rollback()
         found = self._read()
         became = decide_commit(None if found is None else found.stamp, self._stamp)
         match became:

@@ -9,15 +9,17 @@ the mark. If an attempt dies in between, rows are read again, and no row is skip
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, closing, contextmanager
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from airflow_resume.attempt import AnyContext, current_context
 from airflow_resume.channel import off_the_loop
 from airflow_resume.compat import AirflowSkipException, TaskDeferred
-from airflow_resume.errors import WindowNotReadError
+from airflow_resume.errors import SinkUnsafeError, WindowNotReadError
 from airflow_resume.shown import get_logger
+from airflow_resume.sink_protocol import Sink
 from airflow_resume.supervisor import dies_with_supervisor
 from airflow_resume.watermarks.commit import Advance, OnGap, Outcome
 from airflow_resume.watermarks.cursors.cursor import CursorType, cursor_of
@@ -158,22 +160,29 @@ class Watermark(Generic[T]):
     @overload
     def task(self, function: Callable[..., Any], /) -> Any: ...
     @overload
-    def task(self, function: None = None, /, **options: Any) -> Callable[[Callable[..., Any]], Any]: ...
-    def task(self, function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
+    def task(
+        self, function: None = None, /, *, sink: Sink | None = None, **options: Any
+    ) -> Callable[[Callable[..., Any]], Any]: ...
+    def task(self, function: Callable[..., Any] | None = None, /, *, sink: Sink | None = None, **options: Any) -> Any:
         """`@task` with the asset in `inlets` and `outlets` and one instance at a time, on top of this watermark.
 
         With a `partition`, instances may run at the same time, as each has a mark of its own.
 
         Args:
             function: takes a `window`, and whatever else a `@task` function takes.
+            sink: such as `SqlSink(engine)`: the mark is kept in the transaction of `window.connection`, so that each
+                row is written exactly once. Airflow's mark follows it.
             options: as for `@task`.
+
+        Raises:
+            SinkUnsafeError: with this watermark or function, a row could be written twice.
         """
         from airflow.sdk import task
 
         options = self.task_options(options)
 
         def decorate(function: Callable[..., Any]) -> Any:
-            return task(**options)(self(function))
+            return task(**options)(self._decorated(function, sink))
 
         return decorate if function is None else decorate(function)
 
@@ -200,13 +209,31 @@ class Watermark(Generic[T]):
             UsageError: `function` is a task already.
             TypeError: it takes no `window`, or is a generator.
         """
-        return with_window(function, self._open_for, self._aopen_for)
+        return self._decorated(function, None)
+
+    def _decorated(self, function: Callable[..., R], sink: Sink | None) -> Callable[..., R]:
+        if sink is not None:
+            from airflow_resume.watermarks.windows.in_sink import check_options  # few watermarks have a sink
+
+            check_options(self._options)
+            if inspect.iscoroutinefunction(function):
+                raise SinkUnsafeError(
+                    "The function is async, and the connection of a sink would block its event loop.",
+                    "Use a function that is not async.",
+                    problem="use",
+                )
+        return with_window(function, functools.partial(self._open_for, sink=sink), self._aopen_for)
 
     # --- one window -------------------------------------------------------------------------------------------
 
     @contextmanager
     def open(
-        self, context: AnyContext | None = None, *, partition: JsonValue = None, deferrable: bool = False
+        self,
+        context: AnyContext | None = None,
+        *,
+        partition: JsonValue = None,
+        deferrable: bool = False,
+        sink: Sink | None = None,
     ) -> Iterator[Window[T]]:
         """Begin a window, and commit it when the body is left without an exception.
 
@@ -215,11 +242,12 @@ class Watermark(Generic[T]):
             partition: in place of the watermark's.
             deferrable: the body may defer, and the method that continues uses `reopen`. A deferral leaves the body by
                 an exception, so nothing is committed; without this flag a warning is logged.
+            sink: as for `task`.
 
         Raises:
             WindowNotReadError: the body defers, and what it has read or said would be lost with its process.
         """
-        with self._opened(self._run(context, partition=partition), deferrable=deferrable) as window:
+        with self._opened(self._run(context, partition=partition, sink=sink), deferrable=deferrable) as window:
             yield window
 
     @contextmanager
@@ -322,17 +350,22 @@ class Watermark(Generic[T]):
     # --- parts ------------------------------------------------------------------------------------------------
 
     def _run(
-        self, context: AnyContext | None, *, partition: JsonValue = None, arguments: Mapping[str, Any] | None = None
+        self,
+        context: AnyContext | None,
+        *,
+        partition: JsonValue = None,
+        arguments: Mapping[str, Any] | None = None,
+        sink: Sink | None = None,
     ) -> WindowRun[T]:
         from airflow_resume.watermarks.windows.window_run import WindowRun  # not needed before the task runs
 
         context = current_context() if context is None else context
         wanted = self._options.partition if partition is None else partition
-        return WindowRun(self._options, context, resolve_partition(wanted, context, arguments or {}))
+        return WindowRun(self._options, context, resolve_partition(wanted, context, arguments or {}), sink)
 
     @contextmanager
     def _opened(self, run: WindowRun[T], *, deferrable: bool) -> Iterator[Window[T]]:
-        with run.told():
+        with closing(run), run.told():
             window = run.begin()
             self._skip_if_empty(window)
             with dies_with_supervisor(), _deferral_noticed(window, is_expected=deferrable):
@@ -349,8 +382,9 @@ class Watermark(Generic[T]):
             await off_the_loop(functools.partial(run.commit, window))
 
     @contextmanager
-    def _open_for(self, arguments: Mapping[str, Any]) -> Iterator[Window[T]]:
-        with _deferral_refused(), self._opened(self._run(None, arguments=arguments), deferrable=True) as window:
+    def _open_for(self, arguments: Mapping[str, Any], sink: Sink | None) -> Iterator[Window[T]]:
+        run = self._run(None, arguments=arguments, sink=sink)
+        with _deferral_refused(), self._opened(run, deferrable=True) as window:
             yield window
 
     @asynccontextmanager

@@ -51,6 +51,11 @@ class Keeper(Protocol):
         """What was loaded, as a token for a later task."""
         ...
 
+    @property
+    def connection(self) -> Any:
+        """The connection of the sink, in a transaction."""
+        ...
+
 
 class Window(QueryConditions[T]):
     """Load the rows with `start <= value < end`, and replace what an earlier attempt may have loaded of them.
@@ -136,6 +141,17 @@ class Window(QueryConditions[T]):
     def is_replay(self) -> bool:
         """Whether this run has committed the window before, and its task was cleared after that."""
         return self.plan.is_replay
+
+    @property
+    def connection(self) -> Any:
+        """The connection of the sink, in the transaction that is committed together with the mark.
+
+        Raises:
+            WatermarkError: the watermark has no `sink=`.
+        """
+        if self.keeper is None:
+            raise WatermarkError("This window was not begun by a watermark, and has no connection.")
+        return self.keeper.connection
 
     def check(self) -> None:
         """Check that no other attempt has replaced this one, for example after a lost worker. It costs one request.

@@ -5,17 +5,19 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from airflow_resume import metrics
 from airflow_resume.attempt import AnyContext, utc_now
-from airflow_resume.errors import WatermarkConflictError, WatermarkError, WatermarkGapError
+from airflow_resume.errors import SinkUnsafeError, WatermarkConflictError, WatermarkError, WatermarkGapError
 from airflow_resume.shown import get_logger
+from airflow_resume.sink_protocol import Sink
 from airflow_resume.watermarks.commit import LoadedRange, Outcome
 from airflow_resume.watermarks.marks.mark_record import MarkRecord, WindowRecord, WindowState
 from airflow_resume.watermarks.marks.outbox import Outbox, entry_for, entry_of_run, outbox_of, published_by
 from airflow_resume.watermarks.options import Options
 from airflow_resume.watermarks.windows.beginning import Beginning
+from airflow_resume.watermarks.windows.in_sink import MarkInSink
 from airflow_resume.watermarks.windows.publishing import event_line
 from airflow_resume.watermarks.windows.run_stores import RunStores
 from airflow_resume.watermarks.windows.staged import StageToken, moved_on, token_of
@@ -51,16 +53,39 @@ class WindowRun(Generic[T]):
         options: of the watermark.
         context: of the task.
         partition: of this task instance; None if the asset has no partitions.
+        sink: that keeps the mark together with the rows; None if there is none.
 
     Raises:
         WatermarkInputError: the task is mapped, and its instances would share one mark.
     """
 
-    def __init__(self, options: Options[T], context: AnyContext, partition: JsonValue) -> None:
+    def __init__(
+        self, options: Options[T], context: AnyContext, partition: JsonValue, sink: Sink | None = None
+    ) -> None:
         self._stores = RunStores(options, context, partition)
         self._slot, self._attempt = self._stores.slot, self._stores.attempt
         self._options, self._cursor = options, options.cursor
         self._mark_key = self._stores.keys.mark
+        self._in_sink = None if sink is None else MarkInSink(self._stores, sink)
+
+    @property
+    def connection(self) -> Any:
+        """The connection of the sink, in a transaction.
+
+        Raises:
+            WatermarkError: there is no sink.
+        """
+        if self._in_sink is None:
+            raise WatermarkError(
+                "The watermark has no sink, and so no connection.",
+                "Use .task(sink=SqlSink(engine)), or open(sink=...).",
+            )
+        return self._in_sink.connection
+
+    def close(self) -> None:
+        """Give back what belongs to this window."""
+        if self._in_sink is not None:
+            self._in_sink.close()
 
     def begin(self, *, again: bool = False) -> Window[T]:
         """The window of this run: the one an earlier attempt began, or a new one, saved as pending.
@@ -68,6 +93,8 @@ class WindowRun(Generic[T]):
         Args:
             again: after a deferral; then no new window is begun.
         """
+        if self._in_sink is not None:
+            self._in_sink.align()
         return Beginning(self._stores, self).begin(again=again)
 
     @contextmanager
@@ -93,13 +120,23 @@ class WindowRun(Generic[T]):
         if record is None:
             return
         token = self._token(window, reached)
-        outcome, mark = self._commit(record, token, is_slice=True)
+        outcome, mark = self._commit(record, token, window, is_slice=True)
         self._raise_if_failed(token, outcome, mark, is_own=True)
         log.info("Slice up to %s of %r: %s", self._cursor.dump(end), self._mark_key, EXPLAINED[outcome])
         window.record = self._slot.write(moved_on(record, token, outcome, done=self._cursor.dump(end)))
 
     def stage(self, window: Window[T]) -> dict[str, JsonValue]:
-        """The token of the loaded window, for the task that commits it."""
+        """The token of the loaded window, for the task that commits it.
+
+        Raises:
+            SinkUnsafeError: a sink commits it now, and not in another task.
+        """
+        if self._in_sink is not None:
+            raise SinkUnsafeError(
+                "A window with a sink is committed with its rows, and cannot be staged.",
+                "Leave out stage(), or the sink.",
+                problem="use",
+            )
         return self._token(window, window.progress.reached()).model_dump(mode="json", by_alias=True)
 
     # --- when the body has returned ---------------------------------------------------------------------------
@@ -110,7 +147,7 @@ class WindowRun(Generic[T]):
             return Outcome.EMPTY if window.unpublished_in is None else self._publish_for_others(window.unpublished_in)
         window.progress.check_read()
         token = self._token(window, window.progress.reached())
-        outcome, mark = self._commit(window.record, token)
+        outcome, mark = self._commit(window.record, token, window)
         self._count(window, outcome)
         self._raise_if_failed(token, outcome, mark, is_own=True)
         self._close(window.record, token, outcome, mark)
@@ -136,12 +173,14 @@ class WindowRun(Generic[T]):
         return Outcome.EMPTY
 
     def _commit(
-        self, record: WindowRecord, token: StageToken, *, is_slice: bool = False
+        self, record: WindowRecord, token: StageToken, window: Window[T] | None = None, *, is_slice: bool = False
     ) -> tuple[Outcome, MarkRecord | None]:
         # This write is refused if the attempt was replaced; then the mark must not be touched.
         self._slot.write(record)
         if not token.commits:
             return Outcome.UNCOMMITTED, None
+        if self._in_sink is not None:
+            self._in_sink.commit(token, window)
         loaded = LoadedRange(
             start=self._stores.parsed(token.start),
             new=None if token.new is None else self._stores.parsed(token.new),
