@@ -87,6 +87,9 @@ def _parser(given: Sequence[str]) -> argparse.ArgumentParser:
     migrate.add_argument(
         "--sql", action="store_true", help="print the statements for a user who may change tables, and change nothing"
     )
+    migrate.add_argument(
+        "--sink", action="store_true", help="make the table of positions of a SqlSink there, and not those of a backend"
+    )
     migrate.set_defaults(run="database:migrate")
 
     cleanup = subcommands.add_parser(

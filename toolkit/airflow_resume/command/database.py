@@ -22,11 +22,14 @@ from airflow_resume.backends.settings import configured_codec, read_settings
 from airflow_resume.backends.urls.shown import shown_url
 from airflow_resume.backends.values.codecs import Cipher
 from airflow_resume.command.console import lines, look_in_the_current_folder
-from airflow_resume.errors import BackendSettingError, SchemaError
+from airflow_resume.errors import BackendSettingError, SchemaError, UsageError
+from airflow_resume.sinks import SqlSink
 
 
 def migrate(options: argparse.Namespace) -> int:
     """Make or upgrade the tables, and print from which version to which; or print the statements."""
+    if options.sink:
+        return _migrate_sink(options)
     with closing(Database(read_settings(options.url).url)) as database:
         found = state_of(database)
         if not options.sql:
@@ -48,6 +51,19 @@ def migrate(options: argparse.Namespace) -> int:
     if found.absent:
         done += f"; {' and '.join(found.absent)} made anew, with nothing in it"
     print(f"{shown_url(database.url)}: {done}")
+    return 0
+
+
+def _migrate_sink(options: argparse.Namespace) -> int:
+    """Make the table of positions of a sink, or print the statement."""
+    if options.url is None:
+        raise UsageError("migrate --sink needs the URL of the sink.", "Give it, or call SqlSink.make_table().")
+    sink = SqlSink(options.url)
+    if options.sql:
+        print(f"{sink.ddl()};")
+        return 0
+    made = "made" if sink.make_table() else "is there already"
+    print(f"{sink.target}: the table {sink.positions.fullname} {made}")
     return 0
 
 

@@ -8,16 +8,16 @@ from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from sqlalchemy import Connection, Engine, Table, inspect
+from sqlalchemy import Connection, Engine, Table
 from sqlalchemy.exc import DBAPIError
 
-from airflow_resume.errors import ResumeError, SinkBusyError, SinkTableError, SupersededError
+from airflow_resume.errors import ResumeError, SinkBusyError, SupersededError
 from airflow_resume.shown import short_repr
 from airflow_resume.sink_protocol import Claimant
 from airflow_resume.sinks.checks import check_autocommit, check_engine
 from airflow_resume.sinks.databases import DATABASES
 from airflow_resume.sinks.decide import Claiming, Held, OnContention, Sign, Stamp, decide_claim
-from airflow_resume.sinks.rows import FoundRow, PositionRow, ddl_of
+from airflow_resume.sinks.rows import FoundRow, PositionRow, make_table
 from airflow_resume.sinks.transaction import SqlPosition
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ class Claim:
         connection = self._engine.connect()
         try:
             check_autocommit(connection, self._target)
-            self._make_table(connection)
+            make_table(connection, self._table, self._target)
             if self._database.has_engines:
                 check_engine(connection, self._table, self._target)
             found = self._claim(connection, row, claimant)
@@ -87,33 +87,6 @@ class Claim:
         except BaseException:
             connection.close()
             raise
-
-    # --- the table --------------------------------------------------------------------------------------------
-
-    def _make_table(self, connection: Connection) -> None:
-        if self._has_table(connection):
-            return
-        statement = ddl_of(self._table, connection.dialect)
-        try:
-            connection.exec_driver_sql(statement)
-            connection.commit()
-        except DBAPIError as error:
-            connection.rollback()
-            if self._has_table(connection):  # another attempt has made it
-                return
-            raise SinkTableError(
-                f"{self._target} has no table {self._table.fullname!r}, and it could not be made"
-                f" ({type(error.orig).__name__}).",
-                f"Have it made by a user who may do that:\n{statement};",
-                sink=self._target,
-                statement=statement,
-            ) from error
-
-    def _has_table(self, connection: Connection) -> bool:
-        try:
-            return inspect(connection).has_table(self._table.name, schema=self._table.schema)
-        finally:
-            connection.rollback()
 
     # --- the row ----------------------------------------------------------------------------------------------
 

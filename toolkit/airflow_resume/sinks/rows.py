@@ -9,12 +9,27 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import BigInteger, Column, DateTime, MetaData, String, Table, Text, func, literal_column, select, update
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    DateTime,
+    MetaData,
+    String,
+    Table,
+    Text,
+    func,
+    inspect,
+    literal_column,
+    select,
+    update,
+)
 from sqlalchemy import insert as inserted
 from sqlalchemy.dialects.mysql import MEDIUMTEXT
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.schema import CreateTable
 
 from airflow_resume import values
+from airflow_resume.errors import SinkTableError
 from airflow_resume.sink_protocol import Claimant
 from airflow_resume.sinks.databases import Database
 from airflow_resume.sinks.decide import Held, Stamp
@@ -47,6 +62,43 @@ def table_of(name: str, schema: str | None, database: Database) -> Table:
 def ddl_of(table: Table, dialect: Dialect) -> str:
     """The statement that makes the table, without a semicolon."""
     return str(CreateTable(table, if_not_exists=True).compile(dialect=dialect)).strip()
+
+
+def make_table(connection: Connection, table: Table, target: str) -> bool:
+    """Make the table, unless it is there. Returns whether it was made.
+
+    Args:
+        connection: in no transaction.
+        table: of positions.
+        target: what the database is called in messages.
+
+    Raises:
+        SinkTableError: there is no table, and this user may not make it.
+    """
+    if _is_there(connection, table):
+        return False
+    statement = ddl_of(table, connection.dialect)
+    try:
+        connection.exec_driver_sql(statement)
+        connection.commit()
+    except DBAPIError as error:
+        connection.rollback()
+        if _is_there(connection, table):  # another attempt has made it
+            return False
+        raise SinkTableError(
+            f"{target} has no table {table.fullname!r}, and it could not be made ({type(error.orig).__name__}).",
+            f"Have it made by a user who may do that:\n{statement};",
+            sink=target,
+            statement=statement,
+        ) from error
+    return True
+
+
+def _is_there(connection: Connection, table: Table) -> bool:
+    try:
+        return inspect(connection).has_table(table.name, schema=table.schema)
+    finally:
+        connection.rollback()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -122,6 +122,20 @@ class SqlSink:
 
         return ddl_of(self.positions, self.engine.dialect)
 
+    def make_table(self) -> bool:
+        """Make the table of positions, unless it is there. The first loop or watermark does that by itself.
+
+        Returns:
+            Whether it was made.
+
+        Raises:
+            SinkTableError: this user may not make it.
+        """
+        from airflow_resume.sinks.rows import make_table
+
+        with self.engine.connect() as connection:
+            return make_table(connection, self.positions, self.target)
+
     def claim(self, identity: Sequence[JsonValue], claimant: Claimant) -> SqlPosition:
         """Claim a position; loops and watermarks do that.
 
