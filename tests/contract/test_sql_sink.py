@@ -20,7 +20,7 @@ from airflow_resume.sinks.claim import Claim
 from airflow_resume.sinks.transaction import SqlPosition
 from tests.support.sinks.places import KINDS, ROWS, place_of, rows_in
 
-TASK = ["loop", "dag", "run", "task", -1, "orders"]
+TASK: list[Any] = ["loop", "dag", "run", "task", -1, "orders"]
 
 
 def attempt(try_number: int) -> Claimant:

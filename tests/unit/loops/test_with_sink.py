@@ -404,8 +404,8 @@ def test_stalls_are_counted_in_the_sink(sink: SqlSink, engine: Engine, attempt: 
         loop = checkpoint([1, 2], name="rows", sink=sink, context=attempt.context, store=None)
         iterator = iter(loop)
         next(iterator)
-        died = loop._run.loop.session
-        died.keeper._sink._connection.close()  # as if the process were gone
+        died: Any = loop._run.loop.session.keeper
+        died._sink._connection.close()  # as if the process were gone
         loop._run.loop.is_closed = True
         attempt = attempt.retry()
     with pytest.raises(StalledError):
@@ -490,7 +490,7 @@ def test_wrong_numbers_are_refused_at_the_call(sink: SqlSink, options: Any) -> N
 
 def test_what_is_no_sink_is_refused_at_the_call(engine: Engine) -> None:
     with pytest.raises(TypeError, match=r"must be a sink, such as SqlSink"):
-        checkpoint([1], name="rows", sink=engine)  # type: ignore[arg-type]
+        checkpoint([1], name="rows", sink=engine)  # type: ignore[call-overload]
     with pytest.raises(ValueError, match="how often a sink commits"):
         checkpoint([1], name="rows", commit_every=5)
     outer = checkpoint([1], name="rows")
@@ -521,4 +521,4 @@ def test_the_log_and_the_record_show_a_loop_with_a_sink(
     assert stored["sink"] is True
     with engine.connect() as connection:
         identity = connection.scalar(select(sink.positions.c.identity))
-    assert identity.endswith('"resume.loop.rows"]')
+    assert str(identity).endswith('"resume.loop.rows"]')

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +72,10 @@ def load(source: Source, attempt: TaskAttempt, sink: Any, *, fails: bool = False
     return window.start, window.end
 
 
+def mark_in(store: Any) -> int:
+    return int(store.values.get(MARK, {}).get("at") or 0)
+
+
 def mark_of(attempt: TaskAttempt) -> Any:
     return int(attempt.asset_stores[NUMBERS].values[MARK]["at"])
 
@@ -106,7 +111,7 @@ def test_a_body_that_fails_leaves_nothing_and_a_retry_loads_all_that_is_new_by_t
 def test_the_task_of_a_watermark_takes_a_sink(sink: SqlSink, engine: Engine, attempt: TaskAttempt) -> None:
     orders = Source(3).watermark()
 
-    @orders.task(sink=sink)
+    @orders.task(sink=sink)  # type: ignore[untyped-decorator]
     def load_new(window: Any, offset: int) -> None:
         write(window, window.start + offset, window.end + offset)
 
@@ -283,7 +288,7 @@ def test_two_runs_append_each_row_once_whenever_their_attempts_die(tmp_path: Pat
         for run in ("run-1", "run-2"):
             attempt = task_context(world=world.airflow, run_id=run, assets=[NUMBERS], retries=9)
             store = attempt.asset_stores[NUMBERS]
-            world.follow(lambda store=store: store.values.get(MARK, {}).get("at") or "0")
+            world.follow(partial(mark_in, store))
             engine = create_engine(world.url)
             try:
                 load(world.source, attempt, world.watch(WatchedSink(SqlSink(engine))))

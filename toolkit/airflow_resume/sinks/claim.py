@@ -55,7 +55,8 @@ class Claim:
     ) -> None:
         self._engine, self._table, self._target = engine, table, target
         self._database = DATABASES[engine.dialect.name]
-        self._on_contention, self._patience = on_contention, patience.total_seconds()
+        self._on_contention: OnContention = on_contention
+        self._patience = patience.total_seconds()
         self._monotonic, self._sleep = monotonic, sleep
 
     def claimed(self, identity: Sequence[JsonValue], claimant: Claimant) -> SqlPosition:

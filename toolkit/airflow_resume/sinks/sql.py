@@ -66,7 +66,8 @@ class SqlSink:
         check_choice("on_contention", on_contention, OnContention)
         check_duration("patience", patience)
         self._make_engine: Callable[[], Engine] = lambda: _engine_of(database)
-        self._table, self._schema, self._on_contention, self._patience = table, schema, on_contention, patience
+        self._table, self._schema, self._patience = table, schema, patience
+        self._on_contention: OnContention = on_contention
 
     @classmethod
     def from_conn_id(cls, conn_id: str, **options: Any) -> SqlSink:

@@ -124,9 +124,9 @@ class MarkInSink(Generic[T]):
         cursor = self._stores.options.cursor
         if token.new is not None:
             new: Any = cursor.parse(token.new, what="the end")
-            if self._at is None or cursor.parse(self._at, what="the mark") < new:  # type: ignore[operator]
+            if self._at is None or cursor.parse(self._at, what="the mark") < new:
                 self._at = token.new
-        ties = None if token.ties is None else list(token.ties)
+        ties: JsonValue = None if token.ties is None else [*token.ties]
         self._claimed.commit({"v": 1, "at": self._at, "type": cursor.type, "epoch": token.epoch, "ties": ties})
 
     def close(self) -> None:
