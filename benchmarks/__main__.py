@@ -32,6 +32,7 @@ TOPICS = (
     "growth",
     "track",
     "backend",
+    "sinks",
     "cleanup",
     "imports",
     "upgrade",

@@ -17,13 +17,15 @@ from sqlalchemy import (
     String,
     Table,
     Text,
+    Update,
+    bindparam,
     func,
+    insert,
     inspect,
     literal_column,
     select,
     update,
 )
-from sqlalchemy import insert as inserted
 from sqlalchemy.dialects.mysql import MEDIUMTEXT
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.schema import CreateTable
@@ -123,6 +125,7 @@ class PositionRow:
         self._table, self._database = table, database
         self.identity = values.dumps([*identity])
         self._key = hashlib.sha256(self.identity.encode()).hexdigest()
+        self._advance: Update | None = None
 
     def read(self, connection: Connection, *, lock: bool = False) -> FoundRow | None:
         """The row; None if there is none.
@@ -145,19 +148,16 @@ class PositionRow:
 
     def insert(self, connection: Connection, ours: Claimant, nonce: str) -> None:
         """Make the row, without a position."""
-        row = {"position_key": self._key, "identity": self.identity, "position": None, "version": 0}
-        self._execute_insert(connection, {**row, "nonce": nonce, "claim": claim_of(ours)})
-
-    def _execute_insert(self, connection: Connection, row: dict[str, object]) -> None:
-        connection.execute(inserted(self._table).values(**row, updated_at=func.current_timestamp()))
+        row = {"position_key": self._key, "identity": self.identity, "claim": claim_of(ours), "nonce": nonce}
+        connection.execute(insert(self._table).values(**row, version=0, updated_at=func.current_timestamp()))
 
     def take_over(self, connection: Connection, before: Stamp, ours: Claimant, nonce: str) -> bool:
         """Write our claim, if the row is still as it was read."""
-        return self._update(connection, before, claim=claim_of(ours), nonce=nonce, version=before.version + 1)
+        return self._hit(connection, self._update("claim", "nonce"), before, claim=claim_of(ours), nonce=nonce)
 
     def release(self, connection: Connection, before: Stamp, ours: Claimant) -> bool:
         """Note that the claim is given back, if it is still ours."""
-        return self._update(connection, before, claim=claim_of(ours, released=True), version=before.version + 1)
+        return self._hit(connection, self._update("claim"), before, claim=claim_of(ours, released=True))
 
     def advance(self, connection: Connection, before: Stamp, position: JsonValue, transaction: int | None) -> bool:
         """Write the position, if the row is still as we left it.
@@ -168,17 +168,31 @@ class PositionRow:
             position: to write.
             transaction: the number that the transaction must have; None where transactions have none.
         """
-        written = {"position": values.dumps(position), "version": before.version + 1}
-        return self._update(connection, before, transaction, **written)
+        if self._advance is None:  # built once, as that takes longer than to execute it
+            self._advance = self._update("position", by_number=transaction is not None)
+        return self._hit(connection, self._advance, before, position=values.dumps(position), transaction=transaction)
 
-    def _update(self, connection: Connection, before: Stamp, transaction: int | None = None, **fields: object) -> bool:
+    def _update(self, *columns: str, by_number: bool = False) -> Update:
+        """A statement that changes these columns, if the row still has the claim and the version."""
         table = self._table.c
         statement = update(self._table).where(
-            table.position_key == self._key, table.nonce == before.nonce, table.version == before.version
+            table.position_key == self._key,
+            table.nonce == bindparam("nonce_before"),
+            table.version == bindparam("version_before"),
         )
+        if by_number:
+            statement = statement.where(literal_column("txid_current()") == bindparam("transaction"))
+        changes: dict[str, Any] = {name: bindparam(f"new_{name}") for name in (*columns, "version")}
+        return statement.values(**changes, updated_at=func.current_timestamp())
+
+    def _hit(
+        self, connection: Connection, statement: Update, before: Stamp, transaction: int | None = None, **new: object
+    ) -> bool:
+        parameters = {"nonce_before": before.nonce, "version_before": before.version, "new_version": before.version + 1}
+        parameters |= {f"new_{name}": value for name, value in new.items()}
         if transaction is not None:
-            statement = statement.where(literal_column("txid_current()") == transaction)
-        return connection.execute(statement.values(**fields, updated_at=func.current_timestamp())).rowcount == 1
+            parameters["transaction"] = transaction
+        return connection.execute(statement, parameters).rowcount == 1
 
 
 def claim_of(by: Claimant, *, released: bool = False) -> str:
