@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import create_engine, event, insert
+from sqlalchemy import create_engine, event, insert, text
+from sqlalchemy.exc import OperationalError
 from sqlalchemy.pool import NullPool
 
 from airflow_resume import checkpoint
+from airflow_resume.errors import SinkBusyError, SupersededError
 from airflow_resume.loops import CursorToken, Page
 from airflow_resume.sinks import SqlSink
 from airflow_resume.sinks.transaction import SqlPosition
-from airflow_resume.testing import CrashWorld, World, explore_crashes, task_context
+from airflow_resume.testing import (
+    CrashWorld,
+    FakeTaskStore,
+    World,
+    explore_crashes,
+    explore_interleavings,
+    task_context,
+)
+from airflow_resume.testing.crashes.outcome import ExplorationOutcome
 from airflow_resume.testing.errors import CrashFoundError, OracleBrokenError
 from airflow_resume.testing.sinks import WatchedSink, each_row_exactly_once
 from tests.support.kit.file_rows import FileRows
@@ -105,20 +116,20 @@ def test_no_crash_and_no_pair_of_crashes_loses_or_repeats_a_row(
     attempt = appending(durability=durability, commit_every=commit_every)
     report = explore_crashes(attempt, oracle=EXACTLY, world=worlds(), max_pairs=60)
     assert len(report.points) > 20
-    assert report.pairs == 60
+    assert report.pairs > 50
 
 
 @pytest.mark.parametrize("options", [{"each": True}, {"each": True, "commit_every": 4}], ids=str)
 def test_nor_within_a_page(worlds: Any, options: Any) -> None:
     report = explore_crashes(appending(**options), oracle=EXACTLY, world=worlds(), max_pairs=40)
-    assert report.pairs == 40
+    assert report.pairs > 30
 
 
 def test_nor_does_a_real_kill(worlds: Any) -> None:
     report = explore_crashes(
         appending(), oracle=EXACTLY, world=worlds(rows_in_file=True), kinds=["sigkill"], max_pairs=60
     )
-    assert report.pairs == 60
+    assert report.pairs > 50
     assert report.ways == len(report.points) + report.pairs
 
 
@@ -126,14 +137,53 @@ def test_a_database_of_airflow_that_is_restored_or_cleared_changes_nothing(world
     report = explore_crashes(
         appending(), oracle=EXACTLY, world=worlds(), kinds=["state_cleared", "restored", "crash"], max_pairs=60
     )
-    assert report.pairs == 60
+    assert report.pairs > 50
 
 
 def test_an_error_after_the_commit_is_no_second_commit(worlds: Any) -> None:
     report = explore_crashes(
         appending(), oracle=EXACTLY, world=worlds(), kinds=["raises_after", "reply_lost"], max_pairs=60
     )
-    assert report.pairs == 60
+    assert report.pairs > 50
+
+
+# --- two runs at once -------------------------------------------------------------------------------------------
+
+
+def script(world: SinkWorld) -> int:
+    """A run of a script, which has no order among its runs. A row that is locked is an error at once."""
+    engine = create_engine(world.url, poolclass=NullPool, connect_args={"timeout": 0})
+    event.listen(engine, "connect", lambda raw, _record: raw.execute("PRAGMA synchronous = OFF"))
+    try:
+        sink = world.watch(WatchedSink(SqlSink(engine)))
+        with checkpoint(pages(), name="rows", sink=sink, store=world.watch(FakeTaskStore())) as loop:
+            for page in loop:
+                loop.connection.execute(insert(ROWS), [{"id": each} for each in page.items])
+        return loop.count
+    finally:
+        engine.dispose()
+
+
+def test_two_runs_in_every_order_leave_exactly_the_rows_before_the_position(worlds: Any) -> None:
+    """Both may fail, as one is replaced, and SQLite has one writer at a time; a later run finishes the rest."""
+
+    def each_row_before_the_position(outcome: ExplorationOutcome[SinkWorld]) -> None:
+        rows = outcome.world.rows()
+        assert rows == list(range(len(rows)))
+        with closing(outcome.world.engine()) as engine, engine.of.connect() as connection:
+            position = json.loads(
+                connection.execute(text("SELECT position FROM airflow_resume_positions")).scalar_one()
+            )
+        assert position["n"] * 2 == len(rows)
+
+    report = explore_interleavings(
+        [script, script],
+        oracle=each_row_before_the_position,
+        world=worlds(),
+        may_fail=(SupersededError, SinkBusyError, OperationalError),
+        max_ways=60,
+    )
+    assert report.ways > 60
 
 
 # --- a planted fault --------------------------------------------------------------------------------------------

@@ -138,6 +138,7 @@ OF_LOOPS = cases(
     at__opens=[*NO_NUMBERS, 0],
     at__stalls=NO_NUMBERS,
     at__left=NO_FLAGS,
+    sink=NO_FLAGS,
     at__epoch__clear_number=NO_NUMBERS,
     t0=NO_TIMES,
     ts=NO_TIMES,

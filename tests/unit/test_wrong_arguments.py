@@ -14,6 +14,7 @@ from airflow.sdk import Asset, BaseOperator
 from airflow_resume import PollPolicy, ResumePolicy, arun_job, checkpoint, run_job, watermark
 from airflow_resume.backends import SqlStateStore, SqlStoreBackend
 from airflow_resume.loops import Batches, CursorToken, Files, Keyset, Offset, PageNumber, Skip, TimeSlices
+from airflow_resume.sinks import SqlSink
 from airflow_resume.store import MemoryStore
 from airflow_resume.testing import CrashWorld, FakeJobs, explore_crashes, explore_freezes, explore_interleavings
 from airflow_resume.testing.errors import ExplorerError
@@ -156,6 +157,19 @@ CASES: dict[str, Case] = {
             "within": [3, "x", True, []],
             "context": CONTEXT,
             "store": STORE,
+            "sink": [3, "sqlite://", True, [], {}, SqlSink],
+            "commit_every": ["3", 1.5, True, [], 0, -DAY, None],
+        },
+    ),
+    "SqlSink": Case(
+        SqlSink,
+        of(SqlSink, database="sqlite://"),
+        {
+            "database": [3, None, True, [], MemoryStore()],
+            "table": [3, None, True, [], ""],
+            "schema": [3, True, [], ""],
+            "on_contention": CHOICE,
+            "patience": [*LENGTH, None],
         },
     ),
     "Skip": Case(

@@ -68,3 +68,30 @@ def test_a_database_in_memory_is_refused_as_nothing_would_be_left_of_it(
 
 def test_the_statements_for_a_new_sqlite_are_printed_without_a_file(command: Command) -> None:
     assert "CREATE TABLE airflow_resume_state" in command("migrate", "--sql", "sqlite://").out
+
+
+# --- the table of positions of a sink ---------------------------------------------------------------------------
+
+
+def test_the_table_of_a_sink_is_made_once(command: Command, tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'warehouse.db'}"
+    assert command("migrate", url, "--sink").out.endswith("the table airflow_resume_positions was made\n")
+    assert command("migrate", url, "--sink").out.endswith("the table airflow_resume_positions is there already\n")
+    with closing(sqlite3.connect(tmp_path / "warehouse.db")) as raw:
+        assert raw.execute("SELECT count(*) FROM airflow_resume_positions").fetchone() == (0,)
+
+
+def test_or_its_statement_is_printed_and_nothing_is_made(command: Command, tmp_path: Path) -> None:
+    found = command("migrate", f"sqlite:///{tmp_path / 'warehouse.db'}", "--sink", "--sql")
+    assert found.out.startswith("CREATE TABLE IF NOT EXISTS airflow_resume_positions (")
+    assert found.out.endswith(";\n")
+    assert not (tmp_path / "warehouse.db").exists()
+
+
+def test_a_sink_that_cannot_be_used_is_one_line(command: Command, tmp_path: Path) -> None:
+    for url in (f"sqlite:///{tmp_path}/none/warehouse.db", "oracle://me:secret@host/db"):
+        code, _, err = command("migrate", url, "--sink")
+        assert (code, err.count("\n")) == (1, 1)
+        assert "secret" not in err
+    code, _, err = command("migrate", "--sink")
+    assert (code, "needs the URL" in err) == (1, True)

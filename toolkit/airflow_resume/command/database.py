@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 
 from sqlalchemy.engine import URL
+from sqlalchemy.exc import SQLAlchemyError
 
 from airflow_resume.backends import Judged, SqlStoreBackend
 from airflow_resume.backends.database.database import Database
@@ -22,7 +23,7 @@ from airflow_resume.backends.settings import configured_codec, read_settings
 from airflow_resume.backends.urls.shown import shown_url
 from airflow_resume.backends.values.codecs import Cipher
 from airflow_resume.command.console import lines, look_in_the_current_folder
-from airflow_resume.errors import BackendSettingError, SchemaError, UsageError
+from airflow_resume.errors import BackendSettingError, SchemaError, SinkError, UsageError
 from airflow_resume.sinks import SqlSink
 
 
@@ -59,10 +60,14 @@ def _migrate_sink(options: argparse.Namespace) -> int:
     if options.url is None:
         raise UsageError("migrate --sink needs the URL of the sink.", "Give it, or call SqlSink.make_table().")
     sink = SqlSink(options.url)
-    if options.sql:
-        print(f"{sink.ddl()};")
-        return 0
-    made = "made" if sink.make_table() else "is there already"
+    try:
+        if options.sql:
+            print(f"{sink.ddl()};")
+            return 0
+        made = "was made" if sink.make_table() else "is there already"
+    except (SQLAlchemyError, ImportError) as error:
+        # Without the text of the error, which may quote the URL.
+        raise SinkError(f"The sink cannot be used: {type(error).__name__}.", "See whether its URL is right.") from error
     print(f"{sink.target}: the table {sink.positions.fullname} {made}")
     return 0
 

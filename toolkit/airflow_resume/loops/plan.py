@@ -65,7 +65,7 @@ class Keeping:
             check_context(self.context)
         if self.store is not None:
             check_store(self.store)
-        if self.sink is not None and not callable(getattr(self.sink, "claim", None)):
+        if isinstance(self.sink, type) or (self.sink is not None and not callable(getattr(self.sink, "claim", None))):
             raise TypeError(f"sink= was given {kind_of(self.sink)}, and must be a sink, such as SqlSink(engine)")
         if isinstance(self.commit_every, timedelta):
             check_duration("commit_every", self.commit_every)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_resume.arguments import check_choice, check_duration, check_type, kind_of
 from airflow_resume.errors import SinkUnsafeError
+from airflow_resume.shown import short_repr
 from airflow_resume.sink_protocol import Claimant
 from airflow_resume.sinks.decide import OnContention
 
@@ -62,7 +63,9 @@ class SqlSink:
                 f"database= was given {kind_of(database)}, and must be an engine of SQLAlchemy or a URL."
                 "\nFor an Airflow connection, use SqlSink.from_conn_id, or hook.get_sqlalchemy_engine()."
             )
-        check_type("table", table, str, "a name")
+        for name, text in (("table", table), ("schema", schema)):
+            if not (name == "schema" and text is None) and not (isinstance(text, str) and text):
+                raise TypeError(f"{name}={short_repr(text)} must be a name")
         check_choice("on_contention", on_contention, OnContention)
         check_duration("patience", patience)
         self._make_engine: Callable[[], Engine] = lambda: _engine_of(database)
