@@ -9,6 +9,7 @@ from typing import Any
 from stage import Hold, Stage
 from tests.support.airflow.task_runs import PATIENCE, TaskRun
 
+
 @dataclass(frozen=True)
 class Run(TaskRun):
     """A run of one of the Dags; its jobs are labelled by it, and end when the test says so."""
@@ -90,7 +91,7 @@ class Run(TaskRun):
         def two_more() -> bool:
             health = (self.stage.airflow.health() or {}).get("scheduler") or {}
             beats.update(filter(None, [health.get("latest_scheduler_heartbeat")]))
-            return len(beats) > 2  # noqa: PLR2004 - the first one was sent before this was called
+            return len(beats) > 2
 
         self.until(two_more, "the scheduler works on")
 
