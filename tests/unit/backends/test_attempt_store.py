@@ -247,3 +247,17 @@ def test_nothing_is_read_when_a_dag_file_is_imported() -> None:
     )
     ran = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     assert ran.stdout.split()[0] == "0"
+
+
+def test_a_wrong_url_is_named_by_its_own_setting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AIRFLOW__AIRFLOW_RESUME__STATE_URL", "oracle://somewhere")
+    with pytest.raises(BackendSettingError) as caught:
+        task_store(attempt(1)).get("a")
+    assert caught.value.setting == "state_url"
+
+
+def test_a_missing_connection_is_named_by_its_own_setting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AIRFLOW__AIRFLOW_RESUME__STATE_CONN_ID", "nowhere_at_all")
+    with pytest.raises(BackendSettingError) as caught:
+        task_store(attempt(1)).get("a")
+    assert caught.value.setting == "state_conn_id"

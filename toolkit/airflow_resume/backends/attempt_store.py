@@ -31,7 +31,7 @@ from airflow_resume.backends.values.scopes import AnyScope, key_digest, place_of
 from airflow_resume.backends.values.texts import text_of, value_in_row
 from airflow_resume.backends.values.writer import WritingAttempt
 from airflow_resume.compat import TaskScope
-from airflow_resume.errors import InvalidValueError, SupersededError
+from airflow_resume.errors import BackendSettingError, InvalidValueError, SupersededError
 from airflow_resume.shown import get_logger
 
 if TYPE_CHECKING:
@@ -69,9 +69,14 @@ def open_values(*, url: str | None, conn_id: str | None, codec: str | None) -> V
         BackendSettingError: the URL cannot be right, or is for an unsupported database; or there is no such codec.
     """
     cipher = Cipher(codec)
-    place = url if url is not None else ConnectionUrl(conn_id=conn_id or "")
+    place = url if url is not None else ConnectionUrl(conn_id=conn_id or "", setting="state_conn_id")
+    try:
+        database = Database(place, erases=cipher.encrypts)
+    except BackendSettingError as error:
+        message = error.message.replace("The URL of the state backend", "[airflow_resume] state_url")
+        raise BackendSettingError(message, error.remedy, setting="state_url") from None
     return ValueTable(
-        database=Database(place, erases=cipher.encrypts),
+        database=database,
         max_value_bytes=MAX_VALUE_BYTES,
         keep_versions=1,
         now=utc_now,
