@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from airflow.triggers.base import BaseTrigger
     from pydantic import JsonValue
 
+__all__ = ["TriggerDagRunOperator"]
+
 NOT_FOUND, SERVER_ERRORS = 404, 500
 CONF_KEY = "airflow_resume_token"
 """Of the conf of a run whose id is given. (Airflow 3.3.2 does not tell a task the note of a run.)"""
