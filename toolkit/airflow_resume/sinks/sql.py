@@ -175,7 +175,7 @@ def _engine_of(database: Engine | URL | str) -> Engine:
 
 
 def _engine_of_connection(conn_id: str) -> Engine:
-    from airflow.sdk import BaseHook
+    from airflow_resume.compat import BaseHook
 
     hook: Any = BaseHook.get_hook(conn_id)
     engine: Engine = hook.get_sqlalchemy_engine()

@@ -1,0 +1,56 @@
+"""How a sink finds its database, which it does not look for before it is used."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import pytest
+from sqlalchemy import create_engine, make_url
+
+from airflow_resume.compat import BaseHook
+from airflow_resume.errors import SinkUnsafeError
+from airflow_resume.sinks import SqlSink
+
+
+def test_the_hook_of_a_connection_makes_the_engine_when_it_is_first_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    engine = create_engine("sqlite://")
+
+    def get_hook(conn_id: str) -> object:
+        asked.append(conn_id)
+        return SimpleNamespace(get_sqlalchemy_engine=lambda: engine)
+
+    monkeypatch.setattr(BaseHook, "get_hook", get_hook)
+    sink = SqlSink.from_conn_id("warehouse", table="positions")
+    assert asked == []
+    assert sink.engine is sink.engine is engine
+    assert asked == ["warehouse"]
+    assert sink.positions.name == "positions"
+
+
+@pytest.mark.parametrize("given", ["sqlite:///x.db", make_url("sqlite:///x.db"), create_engine("sqlite:///x.db")])
+def test_an_engine_and_a_url_are_taken(given: object) -> None:
+    assert SqlSink(given).target == "sqlite:///x.db"  # type: ignore[arg-type]
+
+
+def test_a_password_is_not_shown() -> None:
+    sink = SqlSink("postgresql+psycopg://etl:secret@warehouse/dwh")
+    assert sink.target == "postgresql://warehouse/dwh"
+    assert "secret" not in repr(sink)
+
+
+def test_a_database_that_was_not_tested_is_refused() -> None:
+    engine = SimpleNamespace(connect=None, dialect=SimpleNamespace(name="oracle"))
+    with pytest.raises(SinkUnsafeError, match="'oracle' .* was not tested") as raised:
+        _ = SqlSink(engine).engine  # type: ignore[arg-type]
+    assert raised.value.problem == "database"
+
+
+def test_a_dag_file_with_a_sink_imports_no_sqlalchemy() -> None:
+    code = (
+        "import sys; from airflow_resume.sinks import SqlSink; SqlSink('sqlite://'); print('sqlalchemy' in sys.modules)"
+    )
+    found = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert found.stdout.split()[-1] == "False"
