@@ -149,7 +149,7 @@ def _attempt_store(place: StatePlace, context: AnyContext, ti: Any, asset: str |
             "Unset it: Airflow 3.4 has state stores, which tell the iterations apart.",
             setting=URL,
         )
-    life = (attempt.epoch.run_started, attempt.epoch.clear_number)
+    life = (attempt.try_number, attempt.epoch.run_started, attempt.epoch.clear_number)
     return _kept_store(place, attempt.scope, attempt_of(attempt, ti), life, asset)
 
 
@@ -158,14 +158,14 @@ def _kept_store(
     place: StatePlace,
     scope: Scope,
     writer: WritingAttempt,
-    life: tuple[str | None, int],
+    life: tuple[int, str | None, int],
     asset: str | None,
 ) -> AttemptStore:
     """The same in all contexts of an attempt, so that its fence is written once."""
     from airflow_resume.backends.attempt_store import AttemptStore
     from airflow_resume.compat import AssetScope
 
-    run_started, clear_number = life
-    epoch = Epoch(run_started=run_started, clear_number=clear_number)
+    try_number, run_started, clear_number = life
+    epoch = Epoch(try_number=try_number, run_started=run_started, clear_number=clear_number)
     scope_of_asset = None if asset is None else AssetScope(name=asset)
     return AttemptStore(values=_values(place), task=scope, writer=writer, epoch=epoch, asset=scope_of_asset)

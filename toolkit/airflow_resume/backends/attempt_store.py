@@ -206,8 +206,8 @@ class AttemptStore:
             before = Epoch.model_validate(kept)
         except (InvalidValueError, ValueError):
             return False  # it was changed by hand
-        now = self.epoch.model_copy(update={"try_number": self.writer.try_number})
-        return is_another_life(before=before, now=now, same_id=writer.attempt_id == self.writer.attempt_id)
+        same_id = writer.attempt_id == self.writer.attempt_id
+        return is_another_life(before=before, now=self.epoch, same_id=same_id)
 
     def _decrypted(self, text: str) -> str:
         return self.values.decrypted(text, statements.at(place_of(self._of_task), FENCE), FENCE)
