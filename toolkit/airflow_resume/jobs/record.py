@@ -215,7 +215,7 @@ class JobRecord(Record):
             fingerprint=fingerprint,
             history=history,
             unknown=self.model_extra or {},  # fields of a newer version are kept
-        )
+        ).changed(by_hand=self.used_by_hand)
 
 
 def first_generation(key: str, attempt: Attempt, *, name: str, now: datetime, fingerprint: str | None) -> JobRecord:

@@ -84,6 +84,8 @@ def prepared_claim(stored: StoredRecord[LoopRecord], plan: Plan[Any], attempt: A
             raise found
         log.warning("Loop %r: %s", plan.name, found)
         found = None
+    if found is not None and found.set_by_hand is not None:
+        log.info("Loop %r goes by what was set by hand: %s", plan.name, found.set_by_hand)
     if opening is Opening.NOTHING_LEFT and plan.keeping.store is not None and found is not None:
         for_once = how_to_start_over(is_task=attempt.has_identity).removeprefix("pass ")
         # In a task it is normal that a retry finds a loop that is done; the author of a script may not expect it.
@@ -134,6 +136,7 @@ def _claimed(found: LoopRecord | None, opening: Opening, plan: Plan[Any], attemp
         inner_at=(record.inner_at or record.ts) if record.inner else None,
         rate=None,
         eta=None,
+        by_hand=record.used_by_hand,
     )
 
 
