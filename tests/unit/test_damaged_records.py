@@ -127,8 +127,20 @@ def quiet(caplog: pytest.LogCaptureFixture) -> None:
 
 # --- loops ----------------------------------------------------------------------------------------------------
 
-OF_LOOPS = ("pos_at", "ahead", "state", "skips", "page_start", "seen", "short", "inner", "rate", "eta", "inner_at",
-            "by_hand")
+OF_LOOPS = (
+    "pos_at",
+    "ahead",
+    "state",
+    "skips",
+    "page_start",
+    "seen",
+    "short",
+    "inner",
+    "rate",
+    "eta",
+    "inner_at",
+    "by_hand",
+)
 STEERS_LOOPS = {"pos", "done"}
 
 

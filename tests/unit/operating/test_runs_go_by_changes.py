@@ -43,7 +43,9 @@ SOURCES: dict[str, Any] = {
 }
 
 
-def passes(attempt: TaskAttempt, make: Any = SOURCES["list"], *, fails_at: int | None = None, **options: Any) -> list[int]:
+def passes(
+    attempt: TaskAttempt, make: Any = SOURCES["list"], *, fails_at: int | None = None, **options: Any
+) -> list[int]:
     """The numbers of the elements that one attempt delivers."""
     done: list[int] = []
     with attempt, suppress(ZeroDivisionError):

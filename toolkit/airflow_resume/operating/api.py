@@ -80,7 +80,11 @@ class AirflowApi:
         """How long their answers took, all together."""
         self._environment, self._sleep, self._lock = environment, sleep, Lock()
         self._http = httpx.Client(base_url=self.url, timeout=TIMEOUT_SECONDS, transport=transport)
-        self._log_in()
+        try:
+            self._log_in()
+        except BaseException:
+            self._http.close()
+            raise
 
     def __enter__(self) -> Self:
         return self

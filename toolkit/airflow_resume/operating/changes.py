@@ -150,7 +150,9 @@ def _may_live(record: JobRecord) -> bool:
 def restart(record: LoopRecord, person: Person) -> Change:
     """Have the next attempt start over."""
     what = "set to start over"
-    return Change(record=record.changed(by_hand=by_hand(record, person, what, start_over=True), in_words=_words(record)))
+    return Change(
+        record=record.changed(by_hand=by_hand(record, person, what, start_over=True), in_words=_words(record))
+    )
 
 
 def rewind(record: LoopRecord, target: Target, person: Person) -> Change:
@@ -226,7 +228,9 @@ def _position(record: LoopRecord, target: Target) -> tuple[JsonValue, int]:
         raise _unfit(f"There is no element {target.element}.", "Elements are counted from 1.")
     if done == 0:
         return None, 0
-    return _NUMBERED.get(record.kind, _unknown)(record, done), done
+    if record.kind not in _NUMBERED:
+        raise _unknown(record, done)
+    return _NUMBERED[record.kind](record, done), done
 
 
 def _in_batches(record: LoopRecord, done: int) -> JsonValue:
@@ -243,8 +247,8 @@ def _offset(record: LoopRecord, done: int) -> JsonValue:
     return {"offset": done * _each(record, _members(record)["offset"])}
 
 
-def _unknown(record: LoopRecord, done: int) -> JsonValue:
-    raise _unfit(
+def _unknown(record: LoopRecord, done: int) -> ChangeRefusedError:
+    return _unfit(
         f"The position of element {done + 1} of a source of the kind {record.kind!r} cannot be worked out.",
         "Give it with --position (JSON, as `show` prints it) and --done; or use `restart`.",
     )
@@ -256,15 +260,15 @@ _NUMBERED = {"batches": _in_batches, "page_number": _page_number, "offset": _off
 
 def _members(record: LoopRecord) -> dict[str, Any]:
     if not isinstance(record.pos, dict) or "index" in record.pos:
-        _unknown(record, record.n)
-    return record.pos  # type: ignore[return-value]
+        raise _unknown(record, record.n)
+    return record.pos
 
 
 def _each(record: LoopRecord, counted: JsonValue) -> int:
     """How much one element counts, if it is the same for all."""
-    if not isinstance(counted, int) or not record.n or counted % record.n or record.ahead is not None:
-        _unknown(record, record.n)
-    return counted // record.n  # type: ignore[operator]
+    if type(counted) is int and record.n and not counted % record.n and record.ahead is None:
+        return counted // record.n
+    raise _unknown(record, record.n)
 
 
 # --- marks ----------------------------------------------------------------------------------------------------
@@ -274,7 +278,9 @@ def set_mark(record: MarkRecord, to: str, person: Person, *, backwards: bool = F
     """Set a mark.
 
     Args:
+        record: of the mark.
         to: the value as text, or as JSON.
+        person: who sets it.
         backwards: refuse a value that is not before the mark.
 
     Raises:
@@ -320,7 +326,9 @@ def rewind_mark(record: MarkRecord, by: timedelta | int, person: Person) -> Chan
             "Give the value with --to.",
         ) from error
     if earlier is None:
-        raise _unfit(f"A mark of the type {record.type!r} cannot be set back by a distance.", "Give the value with --to.")
+        raise _unfit(
+            f"A mark of the type {record.type!r} cannot be set back by a distance.", "Give the value with --to."
+        )
     return set_mark(record, earlier if isinstance(earlier, str) else json.dumps(earlier), person, backwards=True)
 
 
@@ -374,4 +382,3 @@ def undo(record: RecordT) -> Change:
 
 def _unfit(message: str, remedy: str | None = None) -> ChangeRefusedError:
     return ChangeRefusedError(message, remedy, why="unfit")
-

@@ -94,7 +94,9 @@ def mark_row(entry: Entry, now: datetime) -> MarkRow:
         unpublished=len(outbox_of(record)),
         islands=record.islands,
         gaps=gaps_of(record),
-        moves=tuple(f"{_text(move.to)} by {_mover(move.run_id, is_person=bool(move.for_person))}" for move in record.history),
+        moves=tuple(
+            f"{_text(move.to)} by {_mover(move.run_id, is_person=bool(move.for_person))}" for move in record.history
+        ),
     )
 
 

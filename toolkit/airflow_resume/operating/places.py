@@ -6,7 +6,7 @@ At most one request is made for the state of each task instance and asset, and e
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -112,7 +112,10 @@ class AssetPlace:
         """The path of its state."""
         return path_of("assets", self.asset_id, "state-store")
 
-    params: Mapping[str, int] = {}  # noqa: RUF012  never changed
+    @property
+    def params(self) -> dict[str, int]:
+        """None are needed."""
+        return {}
 
     member = "asset_state_store"
 
@@ -245,12 +248,12 @@ def newest_run(api: AirflowApi, dag_id: str) -> str:
 
 def asset_places(api: AirflowApi, name: str | None = None) -> list[AssetPlace]:
     """The assets, or the one with this name."""
-    params = {} if name is None else {"name_pattern": name}
+    params: dict[str, Any] = {} if name is None else {"name_pattern": name}
     found = api.pages("/assets", "assets", **params)
     return [AssetPlace(asset_id=each["id"], name=each["name"]) for each in found if name in {None, each["name"]}]
 
 
-def entries_of(api: AirflowApi, places: list[Place], prefix: str = "") -> Iterator[Entry]:
+def entries_of(api: AirflowApi, places: Sequence[Place], prefix: str = "") -> Iterator[Entry]:
     """What the places have under keys that begin with the prefix. A place that has gone meanwhile has nothing."""
     for entries in api.at_once(partial(_entries, api), places):
         yield from (each for each in entries if each.key.startswith(prefix))

@@ -84,7 +84,7 @@ def in_words(duration: timedelta) -> str:
     """Two units at most, such as `3 d 4 h` or `12 s`."""
     seconds = max(round(duration.total_seconds()), 0)
     units = [("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1)]
-    parts = []
+    parts: list[str] = []
     for unit, size in units:
         count, seconds = divmod(seconds, size)
         if count or (unit == "s" and not parts):

@@ -92,9 +92,7 @@ class Plan(Generic[RecordT]):
         return None
 
 
-def plan(
-    api: AirflowApi, found: Entry, kind: type[RecordT], change: Callable[[RecordT], Change]
-) -> Plan[RecordT]:
+def plan(api: AirflowApi, found: Entry, kind: type[RecordT], change: Callable[[RecordT], Change]) -> Plan[RecordT]:
     """What a change would do to a record. Nothing is written.
 
     Raises:
