@@ -46,7 +46,15 @@ class FakeAirflow:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def task(
-        self, dag: str, run: str, task: str, index: int = -1, *, state: str | None = "failed", tries: int = 1, **keys: Json
+        self,
+        dag: str,
+        run: str,
+        task: str,
+        index: int = -1,
+        *,
+        state: str | None = "failed",
+        tries: int = 1,
+        **keys: Json,
     ) -> Place:
         self.instances.append(
             {
@@ -133,7 +141,9 @@ class FakeAirflow:
             assert set(body) == ({"value", "expires_at"} if member.startswith("task") else {"value"})
             there[unquote(key)] = body["value"]
             return 204, None
-        entries = [{"key": name, "value": value, "updated_at": NOW, "expires_at": None} for name, value in there.items()]
+        entries = [
+            {"key": name, "value": value, "updated_at": NOW, "expires_at": None} for name, value in there.items()
+        ]
         if key is None:
             return 200, _page(member, entries, params)
         for entry in entries:

@@ -5,7 +5,17 @@ from __future__ import annotations
 import pytest
 
 from airflow_resume.errors import AirflowApiError, UsageError
-from airflow_resume.operating.api import AT_ONCE, PASSWORD, TOKEN, TRIES, USER, AirflowApi, checked_url, path_of, user_of
+from airflow_resume.operating.api import (
+    AT_ONCE,
+    PASSWORD,
+    TOKEN,
+    TRIES,
+    USER,
+    AirflowApi,
+    checked_url,
+    path_of,
+    user_of,
+)
 from airflow_resume.operating.places import Scope, task_places
 from tests.support.operating.fake_airflow import FakeAirflow, token_of
 

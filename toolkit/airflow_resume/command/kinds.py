@@ -11,8 +11,8 @@ from airflow_resume import values
 from airflow_resume.jobs.record import JobRecord
 from airflow_resume.loops.loop_record import LoopRecord
 from airflow_resume.operating import job_rows, loop_rows, mark_rows
-from airflow_resume.operating.places import Entry
-from airflow_resume.operating.rows import clock, in_words, since
+from airflow_resume.operating.places import Entry, Place
+from airflow_resume.operating.rows import Row, clock, in_words, since
 from airflow_resume.record import Record
 from airflow_resume.watermarks.marks.mark_record import MarkRecord
 
@@ -40,6 +40,21 @@ class Kind:
     retry: Callable[[Any], str]
     clear: Callable[[Any], str]
     again: tuple[str, str] = ("a retry", "a clear")
+
+
+@dataclass(frozen=True, kw_only=True)
+class UnreadableRow(Row):
+    """A record that cannot be read, or that is in another database."""
+
+    place: Place
+
+
+def cells_of(kind: Kind, row: Any, now: datetime) -> tuple[object, ...]:
+    """The cells of a row, in the order of the columns."""
+    if not isinstance(row, UnreadableRow):
+        return tuple(cell(row, now) for cell in kind.columns.values())
+    known = {"TASK": row.place, "ASSET": row.place, "NAME": row.name, "STATE": row.state, "TROUBLE": row.trouble}
+    return tuple(known.get(name, "") for name in kind.columns)
 
 
 def cut(value: object, most: int = _MOST_SHOWN) -> str:
@@ -122,7 +137,8 @@ KINDS = {
 
 def details(kind: Kind, row: Any, record: Record | None, now: datetime) -> dict[str, object]:
     """What `show` says of one record: its cells, what is in no column, and what comes next."""
-    found: dict[str, object] = {name.lower(): cell(row, now) for name, cell in kind.columns.items()}
+    cells = zip(kind.columns, cells_of(kind, row, now), strict=True)
+    found: dict[str, object] = {name.lower(): cell for name, cell in cells}
     found["trouble"] = row.trouble or ""
     if isinstance(row, job_rows.JobRow):
         found |= {"try": row.try_number, "claimed": clock(row.claimed), "replaced": "\n".join(row.replaced)}

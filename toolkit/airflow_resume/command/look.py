@@ -15,7 +15,7 @@ from typing import Any
 
 from airflow_resume.attempt import utc_now
 from airflow_resume.command.console import as_json, dumped, lines, pairs, plain
-from airflow_resume.command.kinds import KINDS, Kind, details
+from airflow_resume.command.kinds import KINDS, Kind, UnreadableRow, cells_of, details
 from airflow_resume.errors import ResumeError, UsageError
 from airflow_resume.operating.api import URL, AirflowApi
 from airflow_resume.operating.places import (
@@ -29,24 +29,12 @@ from airflow_resume.operating.places import (
     newest_run,
     task_places,
 )
-from airflow_resume.operating.rows import Row, decoded, digest_of
+from airflow_resume.operating.rows import decoded, digest_of
 from airflow_resume.operating.steering import the_one
 from airflow_resume.record import Record
 
 TROUBLE = 3
 """The exit code of `--check` when something is in trouble."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class UnreadableRow(Row):
-    """A record that cannot be read."""
-
-    place: Place
-
-    def __getattr__(self, name: str) -> None:
-        """Nothing is known of what other rows have."""
-        if name.startswith("__"):
-            raise AttributeError(name)
 
 
 @contextmanager
@@ -244,24 +232,9 @@ def print_rows(kind: Kind, rows: tuple[Any, ...], output: str, now: datetime) ->
     if output in {"json", "yaml"}:
         print(dumped(rows, output))
         return
-    cells = _cells(kind, rows, now)
+    cells = [cells_of(kind, row, now) for row in rows]
     for line in plain(cells) if output == "plain" else lines([*kind.columns], cells):
         print(line)
-
-
-def _cells(kind: Kind, rows: tuple[Any, ...], now: datetime) -> Iterator[tuple[object, ...]]:
-    for row in rows:
-        if isinstance(row, UnreadableRow):
-            known = {
-                "TASK": row.place,
-                "ASSET": row.place,
-                "NAME": row.name,
-                "STATE": row.state,
-                "TROUBLE": row.trouble,
-            }
-            yield tuple(known.get(name, "") for name in kind.columns)
-        else:
-            yield tuple(cell(row, now) for cell in kind.columns.values())
 
 
 @contextmanager
@@ -293,7 +266,8 @@ def _table(kind: Kind, rows: tuple[Any, ...], now: datetime) -> Any:
     table = Table(box=None, caption=f"{now:%H:%M:%S} UTC, Ctrl-C ends", caption_justify="left")
     for name in kind.columns:
         table.add_column(name, overflow="fold")
-    for row, cells in zip(rows, _cells(kind, rows, now), strict=True):
+    for row in rows:
         style = "bold red" if row.trouble else ""
+        cells = cells_of(kind, row, now)
         table.add_row(*(Text(shown(cell), style=style) for cell in cells))  # a text, so that nothing is markup
     return table
