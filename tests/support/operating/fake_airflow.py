@@ -30,6 +30,7 @@ class FakeAirflow:
 
     Args:
         answers: taken first for each request, such as `(503, "")`; None: the usual answer.
+        others: the answers of other paths.
         before: called with the method and the path before each answer.
     """
 
@@ -40,40 +41,24 @@ class FakeAirflow:
     before: Callable[[str, str], object] = lambda _method, _path: None
     calls: list[str] = field(default_factory=list)
     users: dict[str, str] = field(default_factory=dict)
+    others: dict[str, tuple[int, Json]] = field(default_factory=dict)
     url: str = ""
     most_at_once: int = 0
     _at_once: int = 0
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def task(
-        self,
-        dag: str,
-        run: str,
-        task: str,
-        index: int = -1,
-        *,
-        state: str | None = "failed",
-        tries: int = 1,
-        **keys: Json,
-    ) -> Place:
-        self.instances.append(
-            {
-                "dag_id": dag,
-                "dag_run_id": run,
-                "task_id": task,
-                "map_index": index,
-                "state": state,
-                "try_number": tries,
-                "max_tries": 3,
-                "start_date": NOW,
-            }
-        )
-        self.states[dag, run, task, index] = dict(keys)
+    def task(self, *where: Json, **more: Json) -> Place:
+        """Add a task instance, by Dag, run, task and map index; but for its `state` and `tries` all is in its store."""
+        dag, run, task, index = where if len(where) == 4 else (*where, -1)
+        state, tries = more.pop("state", "failed"), more.pop("tries", 1)
+        shown = {"dag_id": dag, "dag_run_id": run, "task_id": task, "map_index": index, "state": state}
+        self.instances.append({**shown, "try_number": tries, "max_tries": 3, "start_date": NOW})
+        self.states[dag, run, task, index] = more
         return (dag, run, task, index)
 
     def asset(self, name: str, **keys: Json) -> Place:
         self.assets.append(name)
-        self.states[(len(self.assets),)] = dict(keys)
+        self.states[len(self.assets),] = keys
         return (len(self.assets),)
 
     # --- answers ------------------------------------------------------------------------------------------------------
@@ -88,24 +73,9 @@ class FakeAirflow:
         if path == "/auth/token":
             return self._token(method, body)
         path = path.removeprefix("/api/v2")
-        if found := re.fullmatch(rf"{_TI}/([^/]+)/state-store(?:/(.*))?", path):
-            dag, run, task = map(unquote, found.groups()[:3])
-            place = (dag, run, task, int(params.get("map_index", ["-1"])[0]))
-            return self._state(method, place, found[4], "task_state_store", params, body)
-        if found := re.fullmatch(r"/assets/(\d+)/state-store(?:/(.*))?", path):
-            return self._state(method, (int(found[1]),), found[2], "asset_state_store", params, body)
-        if found := re.fullmatch(rf"{_TI}/([^/]+)(?:/(\d+))?", path):
-            return self._instance(*map(unquote, found.groups()[:3]), int(found[4] or -1))
-        if found := re.fullmatch(_TI, path):
-            return self._listed(*map(unquote, found.groups()), params)
-        if found := re.fullmatch(r"/dags/([^/]+)/dagRuns", path):
-            runs = [each["dag_run_id"] for each in self.instances if each["dag_id"] == found[1]]
-            return 200, {"dag_runs": [{"dag_run_id": run} for run in runs[-1:]], "total_entries": len(runs)}
-        if path == "/assets":
-            wanted = params.get("name_pattern", [""])[0]
-            named = [{"id": at, "name": name} for at, name in enumerate(self.assets, 1) if wanted in name]
-            return 200, _page("assets", named, params)
-        return 404, {"detail": "no such path"}
+        if "/state-store" in path:
+            return self._state(method, path, params, body)
+        return self._instance(path) or self._list(path, params)
 
     def _token(self, method: str, body: Json) -> tuple[int, Json]:
         if method == "GET":
@@ -113,15 +83,30 @@ class FakeAirflow:
         known = self.users.get(body["username"]) == body["password"]
         return (201, {"access_token": token_of(body["username"])}) if known else (401, {})
 
-    def _instance(self, dag: str, run: str, task: str, index: int) -> tuple[int, Json]:
-        wanted = (dag, run, task, index)
+    def _instance(self, path: str) -> tuple[int, Json] | None:
+        found = re.fullmatch(rf"{_TI}/([^/]+)(?:/(\d+))?", path)
+        if found is None:
+            return None
+        wanted = (*map(unquote, found.groups()[:3]), int(found[4] or -1))
         for each in self.instances:
             if (each["dag_id"], each["dag_run_id"], each["task_id"], each["map_index"]) == wanted:
                 return 200, each
         return 404, {"detail": "no such task instance"}
 
-    def _listed(self, dag: str, run: str, params: dict[str, list[str]]) -> tuple[int, Json]:
-        found = [
+    def _list(self, path: str, params: dict[str, list[str]]) -> tuple[int, Json]:
+        if found := re.fullmatch(_TI, path):
+            return 200, _page("task_instances", self._listed(unquote(found[1]), unquote(found[2]), params), params)
+        if found := re.fullmatch(r"/dags/([^/]+)/dagRuns", path):
+            runs = [{"dag_run_id": each["dag_run_id"]} for each in self.instances if each["dag_id"] == found[1]]
+            return 200, {"dag_runs": runs[-1:], "total_entries": len(runs)}
+        if path == "/assets":
+            wanted = params.get("name_pattern", [""])[0]
+            named = [{"id": at, "name": name} for at, name in enumerate(self.assets, 1) if wanted in name]
+            return 200, _page("assets", named, params)
+        return self.others.get(path, (404, {"detail": "no such path"}))
+
+    def _listed(self, dag: str, run: str, params: dict[str, list[str]]) -> list[Json]:
+        return [
             each
             for each in self.instances
             if dag in {"~", each["dag_id"]}
@@ -130,26 +115,27 @@ class FakeAirflow:
             and str(each["map_index"]) in params.get("map_index", [str(each["map_index"])])
             and str(each["state"]) in params.get("state", [str(each["state"])])
         ]
-        return 200, _page("task_instances", found, params)
 
-    def _state(
-        self, method: str, place: Place, key: str | None, member: str, params: dict[str, list[str]], body: Json
-    ) -> tuple[int, Json]:
-        there = self.states.setdefault(place, {})
+    def _state(self, method: str, path: str, params: dict[str, list[str]], body: Json) -> tuple[int, Json]:
+        before, _, key = path.partition("/state-store")
+        place: Place
+        if found := re.fullmatch(rf"{_TI}/([^/]+)", before):
+            member, fields = "task_state_store", {"value", "expires_at"}
+            place = (*map(unquote, found.groups()), int(params.get("map_index", ["-1"])[0]))
+        else:
+            member, fields = "asset_state_store", {"value"}
+            place = (int(before.removeprefix("/assets/")),)
+        there, key = self.states.setdefault(place, {}), unquote(key.removeprefix("/"))
         if method == "PUT":
-            assert key is not None
-            assert set(body) == ({"value", "expires_at"} if member.startswith("task") else {"value"})
-            there[unquote(key)] = body["value"]
+            assert set(body) == fields
+            there[key] = body["value"]
             return 204, None
         entries = [
             {"key": name, "value": value, "updated_at": NOW, "expires_at": None} for name, value in there.items()
         ]
-        if key is None:
+        if not key:
             return 200, _page(member, entries, params)
-        for entry in entries:
-            if entry["key"] == unquote(key):
-                return 200, entry
-        return 404, {"detail": "no such key"}
+        return next(((200, entry) for entry in entries if entry["key"] == key), (404, {"detail": "no such key"}))
 
 
 def _page(member: str, entries: list[Json], params: dict[str, list[str]]) -> Json:

@@ -28,10 +28,10 @@ PLACE = TaskPlace(dag_id="d", run_id="r", task_id="t")
 AT = ("d", "r", "t", -1)
 
 
-def planned(api: AirflowApi) -> Plan[LoopRecord]:
+def planned(api: AirflowApi, shown: str | None = None) -> Plan[LoopRecord]:
     found = entry_of(api, PLACE, LOOP)
     assert found is not None
-    return plan(api, found, LoopRecord, lambda record: changes.rewind(record, Target(element=3), ANA))
+    return plan(api, found, LoopRecord, lambda record: changes.rewind(record, Target(element=3), ANA), shown=shown)
 
 
 @pytest.fixture
@@ -42,9 +42,9 @@ def loop(airflow: FakeAirflow) -> dict[str, Any]:
 
 
 def test_a_change_is_one_write_and_four_looks(airflow: FakeAirflow, api: AirflowApi, loop: dict[str, Any]) -> None:
-    made = planned(api)
+    made = planned(api, digest_of(loop))
     assert airflow.states[AT][LOOP] == loop
-    carry_out(api, made, force=False, shown=digest_of(loop))
+    carry_out(api, made, force=False)
     record = airflow.states[AT][LOOP]
     assert (record["n"], record["pos"], record["by_hand"]["who"]) == (2, 2, "ana")
     assert record["by_hand"]["before"] == {name: value for name, value in loop.items() if name != "summary"}
@@ -81,7 +81,7 @@ def test_a_record_that_is_not_the_one_that_was_shown_is_not_changed(
     shown = digest_of(loop)
     airflow.states[AT][LOOP] = moved = {**loop, "n": 8, "pos": 8}
     with pytest.raises(ChangeRefusedError, match=f"it was {shown}, and is") as refused:
-        carry_out(api, planned(api), force=True, shown=shown)
+        carry_out(api, planned(api, shown), force=True)
     assert refused.value.why == "moved"
     assert airflow.states[AT][LOOP] == moved
 

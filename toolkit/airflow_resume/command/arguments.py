@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from airflow_resume.command.verbs import add_verbs
+from airflow_resume.command.verbs import add_airflow, add_verbs
 
 
 class _Version(argparse.Action):
@@ -82,8 +82,15 @@ def parser_for(given: Sequence[str]) -> argparse.ArgumentParser:
         "cleanup",
         parents=[url, output],
         help="delete the values that have expired",
-        description="Delete the values that have expired. Values that Airflow may refer to are kept, as only"
-        " SqlStoreBackend.clean(live=...) knows the references. If a part fails, the exit code is 1: run it again.",
+        description="Delete the values that have expired. Values that Airflow may refer to are kept. With --airflow,"
+        " its references are collected, and values to which none leads are deleted too, if they are older than an hour."
+        " If a part fails, the exit code is 1: run it again.",
+    )
+    add_airflow(cleanup)
+    cleanup.add_argument(
+        "--all-gone",
+        action="store_true",
+        help="with --airflow: go on although Airflow has no reference at all, as when all of its Dag runs were deleted",
     )
     cleanup.add_argument("--dry-run", action="store_true", help="print every value and what would become of it")
     cleanup.set_defaults(run="database:cleanup")

@@ -45,11 +45,11 @@ def change(options: argparse.Namespace) -> int:
                 "Type another value in Airflow's UI, or wait for the next run.",
                 name=found.key,
             )
-        planned = plan(api, found, kind.record, _change(options, person))
-        refusal = planned.refusal(force=options.force, shown=options.record)
+        planned = plan(api, found, kind.record, _change(options, person), shown=options.record)
+        refusal = planned.refusal(force=options.force)
         does_it = options.yes and not options.dry_run
         if refusal is None and does_it:
-            carry_out(api, planned, force=options.force, shown=options.record)
+            carry_out(api, planned, force=options.force)
     _print(kind, planned, options, done=refusal is None and does_it)
     if refusal is not None:
         if does_it:

@@ -65,20 +65,8 @@ class Plan(Generic[RecordT]):
         """The entry as it would be."""
         return replace(self.entry, value=self.stored)
 
-    def refusal(self, *, force: bool, shown: str | None) -> ChangeRefusedError | None:
-        """Why it is refused; None if it is not.
-
-        Args:
-            force: the risks are accepted, and so is a task that is at work.
-            shown: the digest of the record that somebody has seen; None if they have seen none before.
-        """
-        now = digest_of(self.entry.value)
-        if shown is not None and shown != now:
-            return ChangeRefusedError(
-                f"The record has moved since it was shown: it was {shown}, and is {now}. Nothing was changed.",
-                "Look at it again: `show` prints the record's new --record.",
-                why="moved",
-            )
+    def refusal(self, *, force: bool) -> ChangeRefusedError | None:
+        """Why it is refused; None if it is not. `force`: the risks are accepted, and so is a task that is at work."""
         if not force and self.at_work.what is not None:
             return ChangeRefusedError(
                 f"{self.at_work.what}, and would write over the change. Nothing was changed.",
@@ -92,11 +80,21 @@ class Plan(Generic[RecordT]):
         return None
 
 
-def plan(api: AirflowApi, found: Entry, kind: type[RecordT], change: Callable[[RecordT], Change]) -> Plan[RecordT]:
+def plan(
+    api: AirflowApi, found: Entry, kind: type[RecordT], change: Callable[[RecordT], Change], *, shown: str | None = None
+) -> Plan[RecordT]:
     """What a change would do to a record. Nothing is written.
 
+    Args:
+        api: of the Airflow.
+        found: the record.
+        kind: of it.
+        change: makes the new record.
+        shown: the digest of the record that somebody has seen; None if they have seen none before.
+
     Raises:
-        ChangeRefusedError: it does not fit the record, or the record is kept in another database.
+        ChangeRefusedError: it is another record than the one that was shown, it is kept in another database, or the
+            change does not fit.
         UnreadableRecordError: the record cannot be read.
     """
     if found.reference is not None:
@@ -104,6 +102,13 @@ def plan(api: AirflowApi, found: Entry, kind: type[RecordT], change: Callable[[R
             f"{found.key} of {found.place} is in a database of its own, and cannot be changed from here.",
             "Set [airflow_resume] backend_inline_bytes so that records stay in Airflow.",
             why="unfit",
+        )
+    now = digest_of(found.value)
+    if shown not in {None, now}:
+        raise ChangeRefusedError(
+            f"The record has moved since it was shown: it was {shown}, and is {now}. Nothing was changed.",
+            "Look at it again: `show` prints the record's new --record.",
+            why="moved",
         )
     before = decoded(found, kind)
     made = change(before)
@@ -116,14 +121,14 @@ def plan(api: AirflowApi, found: Entry, kind: type[RecordT], change: Callable[[R
     )
 
 
-def carry_out(api: AirflowApi, planned: Plan[RecordT], *, force: bool, shown: str | None = None) -> None:
+def carry_out(api: AirflowApi, planned: Plan[RecordT], *, force: bool) -> None:
     """Make the change. It is saved when this returns.
 
     Raises:
         ChangeRefusedError: it is refused, or it is not certain that it has arrived and will stay (`why="unknown"`).
         AirflowApiError: Airflow has refused it; nothing was changed.
     """
-    refusal = planned.refusal(force=force, shown=shown)
+    refusal = planned.refusal(force=force)
     if refusal is not None:
         raise refusal
     found = planned.entry
