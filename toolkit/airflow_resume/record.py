@@ -39,6 +39,8 @@ class ByHand(BaseModel):
 
     Args:
         at: when. `who`, `what` and `why`: in words; `why` may be missing.
+        claim: what `Record.claimed_as` was. An attempt of an older release keeps this note and does not go by it, so
+            the note counts only until the next claim.
         before: the record as it was, for an undo. `start_over`: the next attempt starts over.
         used: an attempt went by it. It has dropped `before` and `start_over`.
     """
@@ -49,6 +51,7 @@ class ByHand(BaseModel):
     who: str
     what: str
     why: str | None = None
+    claim: str = ""
     before: JsonValue = None
     start_over: Yes | None = None
     used: Yes | None = None
@@ -85,12 +88,17 @@ class Record(StoredModel):
     @property
     def set_by_hand(self) -> ByHand | None:
         """What a person has set and no attempt has gone by yet."""
-        return None if self.by_hand is None or self.by_hand.used else self.by_hand
+        note = self.by_hand
+        return None if note is None or note.used or note.claim != self.claimed_as() else note
 
     @property
     def used_by_hand(self) -> ByHand | None:
         """What an attempt writes that goes by what a person has set."""
         return None if self.by_hand is None else self.by_hand.as_used()
+
+    def claimed_as(self) -> str:
+        """A text that changes whenever an attempt claims the record, or moves what it is about."""
+        return ""
 
     def summary(self) -> str | None:
         """The record in one line for a person, without secrets; None if there is no such line."""

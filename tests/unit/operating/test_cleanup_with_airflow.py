@@ -38,7 +38,7 @@ class Kept:
         reference = self.backend.serialize_asset_state_store_to_ref(value="x" * 50, key="k", scope=scope)
         self.airflow.asset(name, **({"k": {ENVELOPE: reference}} if is_there else {}))
 
-    def left(self) -> list[object]:
+    def left(self) -> list[str]:
         return sorted(
             str(judged.scope.get("run_id") or judged.scope["asset_name"]) for judged in self.backend.plan_cleanup()
         )

@@ -95,17 +95,25 @@ def test_a_time_of_the_end_that_has_passed_is_worked_out_again() -> None:
         (loop(done=True, n=400), "delivers nothing, as the loop is done", "starts over at the first element; with"),
         (loop(n=0, pos=None, rate=None, eta=None), "begins at the first element", "starts over at the first"),
         (
-            loop(by_hand={"at": before(hours=1), "who": "ana", "what": "set back"}),
+            loop(by_hand={"at": before(hours=1), "who": "ana", "what": "set back", "claim": "1"}),
             "continues after 182 of 400",
             "the same, as it was set by hand (set back by ana at 2026-01-01 11:00 UTC)",
         ),
         (
-            loop(by_hand={"at": before(hours=1), "who": "ana", "what": "set to start over", "start_over": True}),
+            loop(
+                by_hand={
+                    "at": before(hours=1),
+                    "who": "ana",
+                    "what": "set to start over",
+                    "claim": "1",
+                    "start_over": True,
+                }
+            ),
             "starts over at the first element",
             "the same",
         ),
         (
-            loop(by_hand={"at": before(hours=1), "who": "ana", "what": "set back", "used": True}),
+            loop(by_hand={"at": before(hours=1), "who": "ana", "what": "set back", "claim": "1", "used": True}),
             "continues after 182",
             "starts over",
         ),

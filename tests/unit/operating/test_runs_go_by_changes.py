@@ -149,6 +149,24 @@ def test_a_change_is_undone_until_an_attempt_has_gone_by_it() -> None:
         changes.undo(loop_of(second))
 
 
+def test_a_loop_that_is_done_is_done_again_from_an_element_on() -> None:
+    first = task_context()
+    passes(first)
+    put(first.task_store, LOOP, changes.rewind(loop_of(first), Target(element=9), ANA))
+    assert passes(first.clear()) == [8, 9]
+
+
+def test_an_attempt_of_an_older_release_that_knows_no_notes_uses_them_up() -> None:
+    first = task_context()
+    passes(first, fails_at=7)
+    put(first.task_store, LOOP, changes.restart(loop_of(first), ANA))
+    record: Any = first.task_store.get(LOOP)
+    # It keeps the field that it does not know, and opens the loop.
+    first.task_store.set(LOOP, {**record, "at": {**record["at"], "opens": record["at"]["opens"] + 1}})
+    second = first.retry()
+    assert passes(second)[0] == 7
+
+
 # --- jobs -------------------------------------------------------------------------------------------------------------
 
 

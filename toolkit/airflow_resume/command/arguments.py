@@ -126,14 +126,26 @@ def parser_for(given: Sequence[str]) -> argparse.ArgumentParser:
     doctor = subcommands.add_parser(
         "doctor",
         parents=[url, output],
-        help="look at a database, or at Dags, and say what is wrong",
-        description="Look at a database and say what is wrong with it, and what to do. With --dags, look at the tasks"
-        " of a folder of Dags instead, and say what a SIGKILL, a deploy, a clear and a retry would do to each of them."
-        " Nothing is changed. The exit code is 1 if there is an error: with --dags, a task that may have two jobs, a"
-        " file that cannot be imported, or an item of [airflow_resume] upgrade that cannot be used.",
+        help="look at a database, a running Airflow, or Dags, and say what is wrong",
+        description="Look at a database and say what is wrong with it, and what to do. With --airflow, look at a"
+        " running Airflow instead: its versions, settings and clocks, and the records that are in trouble. With --dags,"
+        " look at the tasks of a folder of Dags instead, and say what a SIGKILL, a deploy, a clear and a retry would do"
+        " to each of them. Nothing is changed. The exit code is 1 if there is an error: with --dags, a task that may"
+        " have two jobs, a file that cannot be imported, or an item of [airflow_resume] upgrade that cannot be used.",
     )
+    add_airflow(doctor)
     doctor.add_argument("--dags", metavar="FOLDER", help="a folder of Dags, or a file")
-    doctor.set_defaults(run="doctor:run")
+    doctor.set_defaults(run="finding:run")
+
+    completion = subcommands.add_parser(
+        "completion",
+        help="print a script that completes this command in a shell",
+        description='Print a script that completes this command in a shell. For bash, put `eval "$(airflow-resume'
+        ' completion bash)"` into ~/.bashrc; the same for zsh in ~/.zshrc; for fish, `airflow-resume completion fish |'
+        " source` into ~/.config/fish/config.fish.",
+    )
+    completion.add_argument("shell", choices=("bash", "zsh", "fish"))
+    completion.set_defaults(run="completion:run", parser=parser)
 
     new_id = subcommands.add_parser(
         "new-id",

@@ -1,4 +1,4 @@
-"""The subcommand `doctor`: whether a database is as it should be, and what to do where it is not.
+"""The subcommand `doctor` for a database: whether it is as it should be, and what to do where it is not.
 
 This module asks the database and looks at its file. It only reads, and makes neither tables nor a file. `findings` says
 what the answers mean.
@@ -7,15 +7,13 @@ what the answers mean.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import closing, suppress
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import partial
-from importlib import import_module
 from pathlib import Path
 
 from sqlalchemy import func, select
@@ -30,16 +28,16 @@ from airflow_resume.backends.schema.tables import STATE
 from airflow_resume.backends.settings import read_settings
 from airflow_resume.backends.urls.shown import shown_url
 from airflow_resume.backends.values.codecs import Cipher, Codec
-from airflow_resume.command.console import lines, look_in_the_current_folder
+from airflow_resume.command.console import look_in_the_current_folder
 from airflow_resume.command.database import exists
-from airflow_resume.command.findings import Answers, DatabaseFacts, File, RowCounts, Severity, judge
+from airflow_resume.command.finding import print_findings
+from airflow_resume.command.findings import Answers, DatabaseFacts, File, RowCounts, judge
 from airflow_resume.errors import (
     BackendSettingError,
     SchemaError,
     StoreRefusedError,
     StoreUnavailableError,
     UnwritableStoreError,
-    UsageError,
 )
 
 PATIENCE_SECONDS = 3.0
@@ -48,31 +46,13 @@ MOUNTS = Path("/proc/mounts")
 """The list of mounts. Only Linux has it; on other systems the kind of the file system is not known."""
 
 
-def run(options: argparse.Namespace) -> int:
-    """Ask, and print what was found."""
-    if options.dags is not None:
-        if options.url is not None:
-            raise UsageError("doctor looks at a database or at Dags, not at both.", "Give a URL or --dags.")
-        # By its name, as the toolkit does not know the mixins.
-        of_dags: Callable[[argparse.Namespace], int] = import_module("airflow_resume_mixins.dag_doctor").run
-        return of_dags(options)
+def look(options: argparse.Namespace) -> int:
+    """Ask the database, and print what was found."""
     settings = read_settings(options.url)
     with closing(Database(settings.url, patience=PATIENCE_SECONDS)) as database:
         findings = judge(replace(gather(database), codec=_why_no_codec(settings.codec)))
         name = shown_url(database.url)
-    if options.output == "json":
-        found = [{**asdict(finding), "level": finding.level.value} for finding in findings]
-        print(json.dumps({"database": name, "findings": found}, indent=2))
-    else:
-        print(name)
-        rows = [(finding.level.value, finding.about, finding.found) for finding in findings]
-        heading, *others = lines(("LEVEL", "ABOUT", "FOUND"), rows)
-        print(heading)
-        for finding, line in zip(findings, others, strict=True):
-            print(line)
-            if finding.remedy:
-                print("         ->", finding.remedy)
-    return 1 if any(finding.level is Severity.ERROR for finding in findings) else 0
+    return print_findings("database", name, findings, options.output)
 
 
 def gather(database: Database) -> DatabaseFacts:

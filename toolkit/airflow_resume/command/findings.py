@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from enum import Enum
 from pathlib import Path
 
 from airflow_resume.backends.backend import MAX_VALUE_BYTES
 from airflow_resume.backends.dialects.base import Journal
 from airflow_resume.backends.schema.manager import HOW_TO_MIGRATE
 from airflow_resume.backends.schema.migrations import NEWEST
+from airflow_resume.command.finding import Finding, Severity, error, ok, warning
 from airflow_resume.errors import BackendSettingError
 
 CLOCK_SECONDS = 5
@@ -84,58 +84,39 @@ class DatabaseFacts:
 # --- the findings ---------------------------------------------------------------------------------------------
 
 
-class Severity(Enum):
-    """How bad it is."""
-
-    OK = "ok"
-    WARNING = "warning"
-    ERROR = "error"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Finding:
-    """One thing that was looked at."""
-
-    level: Severity
-    about: str
-    found: str
-    remedy: str = ""
-    """What to do; nothing where all is well."""
-
-
 def judge(facts: DatabaseFacts) -> list[Finding]:
     """Everything that was looked at, in the order in which one would fix it."""
     found: list[Finding] = []
     if facts.file is not None:
         found += _of_file(facts.file)
     if facts.trouble is not None:
-        found.append(_error("connection", facts.trouble, "Is the URL right, does the server run, and may you use it?"))
+        found.append(error("connection", facts.trouble, "Is the URL right, does the server run, and may you use it?"))
     if facts.answers is not None:
         found += _of_answers(facts.answers)
     if facts.codec is not None:
-        found.append(_error("codec", facts.codec.message, facts.codec.remedy or ""))
+        found.append(error("codec", facts.codec.message, facts.codec.remedy or ""))
     return found
 
 
 def _of_file(file: File) -> Iterator[Finding]:
     if not file.writable:
         found = f"{file.path} or its folder cannot be written"
-        yield _error("file", found, "Give the user that runs the tasks the right to write both.")
+        yield error("file", found, "Give the user that runs the tasks the right to write both.")
     elif not file.exists:
-        yield _warning("file", f"{file.path} does not exist", "Is the URL right? `airflow-resume migrate` makes it.")
+        yield warning("file", f"{file.path} does not exist", "Is the URL right? `airflow-resume migrate` makes it.")
     else:
-        yield _ok("file", f"{file.path} can be written")
+        yield ok("file", f"{file.path} can be written")
     if file.open_to_others:
         names = ", ".join(file.open_to_others)
         remedy = "These files contain all state. Take the rights of others away (chmod 600), unless they need them."
-        yield _warning("permissions", f"other users may read or write {names}", remedy)
+        yield warning("permissions", f"other users may read or write {names}", remedy)
     if file.file_system is None:
-        yield _ok("file system", "not known")
+        yield ok("file system", "not known")
     elif is_network(file.file_system):
         remedy = "SQLite's locks do not work there: use a local disk, or PostgreSQL, MySQL or MariaDB."
-        yield _warning("file system", f"{file.file_system}, of the network", remedy)
+        yield warning("file system", f"{file.file_system}, of the network", remedy)
     else:
-        yield _ok("file system", file.file_system)
+        yield ok("file system", file.file_system)
 
 
 def is_network(file_system: str) -> bool:
@@ -144,29 +125,29 @@ def is_network(file_system: str) -> bool:
 
 
 def _of_answers(answers: Answers) -> Iterator[Finding]:
-    yield _ok("database", answers.product)
-    yield _schema(answers) if answers.damage is None else _error("schema", answers.damage, answers.remedy)
+    yield ok("database", answers.product)
+    yield _schema(answers) if answers.damage is None else error("schema", answers.damage, answers.remedy)
     if answers.journal is not None:
         found = f"{answers.journal.mode}, synchronous {answers.journal.synchronous}"
         if answers.journal.mode in {"wal", "memory"}:
-            yield _ok("journal", found)
+            yield ok("journal", found)
         else:
-            yield _warning("journal", found, "Readers wait for a writer. Set it once: PRAGMA journal_mode = WAL.")
+            yield warning("journal", found, "Readers wait for a writer. Set it once: PRAGMA journal_mode = WAL.")
     if answers.packet_limit is not None:
         found = f"{answers.packet_limit} bytes"
         if answers.packet_limit > MAX_VALUE_BYTES:
-            yield _ok("max_allowed_packet", found)
+            yield ok("max_allowed_packet", found)
         else:
             found += f", and a value may have {MAX_VALUE_BYTES} (max_value_bytes)"
-            yield _warning("max_allowed_packet", found, "Larger values are refused: raise it on the server.")
+            yield warning("max_allowed_packet", found, "Larger values are refused: raise it on the server.")
     if answers.clock_seconds is not None:
         ahead = answers.clock_seconds
         found = f"the server's is {abs(ahead):.1f} s {'ahead' if ahead > 0 else 'behind'}"
         if abs(ahead) <= CLOCK_SECONDS:
-            yield _ok("clock", found)
+            yield ok("clock", found)
         else:
             remedy = "Set both by NTP: what expires is judged by the clock of whoever cleans up."
-            yield _warning("clock", found, remedy)
+            yield warning("clock", found, remedy)
     if answers.rows is not None:
         remedy = "`airflow-resume cleanup` deletes what has expired." if answers.rows.expired else ""
         found = f"{answers.rows.all}, {answers.rows.expired} expired"
@@ -176,27 +157,15 @@ def _of_answers(answers: Answers) -> Iterator[Finding]:
 def _schema(answers: Answers) -> Finding:
     version = answers.schema
     if version == NEWEST:
-        return _ok("schema", f"version {version}, the newest")
+        return ok("schema", f"version {version}, the newest")
     if version > NEWEST:
         found = f"version {version} of the tables, and this airflow-resume knows {NEWEST}"
         if answers.usable:
-            return _warning("schema", f"{found}; it can use them", "Upgrade airflow-resume here when it is convenient.")
-        return _error("schema", found, "Upgrade airflow-resume here, or use another database.")
+            return warning("schema", f"{found}; it can use them", "Upgrade airflow-resume here when it is convenient.")
+        return error("schema", found, "Upgrade airflow-resume here, or use another database.")
     found = f"version {version}, and {NEWEST} is the newest" if version else "no tables"
     if answers.may_create is not False:
-        return _warning("schema", found, "`airflow-resume migrate` makes them, and so does the first use.")
+        return warning("schema", found, "`airflow-resume migrate` makes them, and so does the first use.")
     level = Severity.WARNING if version and answers.usable else Severity.ERROR
     found += ", and this user may not make any (no CREATE right)"
     return Finding(level=level, about="schema", found=found, remedy=HOW_TO_MIGRATE)
-
-
-def _ok(about: str, found: str) -> Finding:
-    return Finding(level=Severity.OK, about=about, found=found)
-
-
-def _warning(about: str, found: str, remedy: str) -> Finding:
-    return Finding(level=Severity.WARNING, about=about, found=found, remedy=remedy)
-
-
-def _error(about: str, found: str, remedy: str) -> Finding:
-    return Finding(level=Severity.ERROR, about=about, found=found, remedy=remedy)

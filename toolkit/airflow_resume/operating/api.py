@@ -15,10 +15,12 @@ from base64 import urlsafe_b64decode
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from datetime import datetime
 from threading import Lock
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote, urlsplit
 
+from airflow_resume.attempt import utc_now
 from airflow_resume.errors import AirflowApiError, UsageError
 from airflow_resume.shown import short_repr
 
@@ -76,6 +78,8 @@ class AirflowApi:
         self.url = checked_url(url)
         self.calls = 0
         """How many requests were made."""
+        self.date: tuple[str, datetime] | None = None
+        """The newest `Date` of an answer, and when it came."""
         self.seconds = 0.0
         """How long their answers took, all together."""
         self._environment, self._sleep, self._lock = environment, sleep, Lock()
@@ -174,7 +178,7 @@ class AirflowApi:
 
         began = time.monotonic()
         try:
-            return self._http.request(method, path, **more)
+            answer = self._http.request(method, path, **more)
         except httpx.HTTPError as error:
             raise AirflowApiError(
                 f"{self.url} does not answer ({type(error).__name__}: {error}).",
@@ -185,6 +189,9 @@ class AirflowApi:
             with self._lock:
                 self.calls += 1
                 self.seconds += time.monotonic() - began
+        if said := answer.headers.get("Date"):
+            self.date = (said, utc_now())
+        return answer
 
     def _checked(self, answer: httpx.Response, method: str, path: str) -> Any:
         if answer.is_success:

@@ -84,6 +84,7 @@ def by_hand(record: Record, person: Person, what: str, *, start_over: bool = Fal
         who=person.who,
         what=what,
         why=person.why,
+        claim=record.claimed_as(),
         before=before if fits else None,
         start_over=True if start_over else None,
     )
@@ -307,8 +308,11 @@ def set_mark(record: MarkRecord, to: str, person: Person, *, backwards: bool = F
     }
     made.pop(SUMMARY, None)
     history = (*record.history, Move(to=at, run_id="", for_person=True))[-MAX_MOVES:]
-    new = MarkRecord.model_validate(made).changed(history=history, by_hand=by_hand(record, person, what))
-    return Change(record=with_outbox(new, outbox_of(record)), risks=risks, notes=notes)
+    new = MarkRecord.model_validate(made)
+    note = _noted_on(new, by_hand(record, person, what))
+    return Change(
+        record=with_outbox(new.changed(history=history, by_hand=note), outbox_of(record)), risks=risks, notes=notes
+    )
 
 
 def rewind_mark(record: MarkRecord, by: timedelta | int, person: Person) -> Change:
@@ -375,9 +379,16 @@ def undo(record: RecordT) -> Change:
         raise _unfit("The record before the change was too large to be kept.", "Set it back by another change.")
     before = type(record).model_validate(done.before)
     if isinstance(before, MarkRecord) and isinstance(record, MarkRecord):
-        outbox = outbox_of(record)  # what was published meanwhile stays published
-        return Change(record=with_outbox(before.changed(rev=record.rev + 1), outbox))
+        restored = before.changed(rev=record.rev + 1)
+        if before.set_by_hand is not None:  # an earlier change, which counts again
+            restored = restored.changed(by_hand=_noted_on(restored, before.set_by_hand))
+        return Change(record=with_outbox(restored, outbox_of(record)))  # what was published stays published
     return Change(record=before)
+
+
+def _noted_on(record: Record, note: ByHand) -> ByHand:
+    """The note, for a record that was made anew."""
+    return note.model_copy(update={"claim": record.claimed_as()})
 
 
 def _unfit(message: str, remedy: str | None = None) -> ChangeRefusedError:
