@@ -78,6 +78,19 @@ def test_a_loop_that_was_set_back_continues_there(source: str, again: str, caplo
     assert record.done
 
 
+@AGAIN
+def test_a_loop_continues_where_it_was_also_after_a_clear(again: str) -> None:
+    first = task_context()
+    passes(first, fails_at=7)
+    before = loop_of(first)
+    put(first.task_store, LOOP, changes.resume(before, ANA))
+    assert loop_of(first).pos == before.pos
+    second = next_of(first, again)
+    assert passes(second) == [7, 8, 9]
+    with pytest.raises(ChangeRefusedError, match="The loop is done"):
+        changes.resume(loop_of(second), ANA)
+
+
 def test_a_loop_goes_by_it_once_and_a_later_clear_starts_over() -> None:
     first = task_context()
     passes(first, fails_at=7)

@@ -146,7 +146,7 @@ def details(kind: Kind, row: Any, record: Record | None, now: datetime) -> dict[
         found |= {"position": cut(row.position, 2_000), "kind": row.kind, "try": row.try_number}
         found |= {"inside": "\n".join(row.inner), "skips": "\n".join(row.skips)}
     if isinstance(row, mark_rows.MarkRow):
-        found |= {"moved by": row.moved_by, "moves": "\n".join(row.moves), "unpublished windows": row.unpublished}
+        found |= {"moved by": row.moved_by, "moves": "\n".join(row.moves), "unpublished windows": row.unpublished or ""}
         found |= {"not loaded": "\n".join(f"{cut(start)} to {cut(end)}" for start, end in row.gaps)}
     found["set by hand"] = row.set_by_hand
     if record is not None:

@@ -73,6 +73,7 @@ def _change(options: argparse.Namespace, person: Person) -> Callable[[Any], Chan
     made: dict[tuple[str, str], Callable[[Any], Change]] = {
         ("jobs", "adopt"): lambda record: changes.adopt(record, _id(options), person),
         ("jobs", "forget"): lambda record: changes.forget(record, person),
+        ("loops", "resume"): lambda record: changes.resume(record, person),
         ("loops", "rewind"): lambda record: changes.rewind(record, _target(options), person),
         ("loops", "skip"): lambda record: changes.skip(record, person),
         ("loops", "restart"): lambda record: changes.restart(record, person),
@@ -143,7 +144,7 @@ def _print(kind: Kind, planned: Plan[Any], options: argparse.Namespace, *, done:
     print(f"{kind.noun} {row_of(kind, planned.entry, now).name} of {planned.entry.place}")
     texts = {name: "\n".join(value) if isinstance(value, list) else value for name, value in said.items()}
     texts |= {side: "\n".join(f"{n}: {v}" for n, v in said[side].items()) for side in ("before", "after")}  # type: ignore[attr-defined]
-    texts["changed"] = "yes" if done else "no, this is what would be changed; --yes does it"
+    texts["changed"] = "yes" if done else f"no, this is what would be changed; --yes --record {said['record']} does it"
     print("\n".join(pairs(texts)))
 
 
@@ -151,5 +152,5 @@ def _differing(kind: Kind, entry: Entry, other: Entry) -> dict[str, str]:
     """What `show` says of the one and not of the other."""
     now = utc_now()
     one, two = (details(kind, row_of(kind, each, now), decoded(each, kind.record), now) for each in (entry, other))
-    left_out = {*kind.again, "record"}
+    left_out = {*kind.again, "record", "saved", "moved"}  # the last two are ages
     return {name: str(value or "") for name, value in one.items() if value != two.get(name) and name not in left_out}

@@ -129,6 +129,7 @@ _JOBS = (
     _UNDO,
 )
 _LOOPS = (
+    ("resume", "continue where the loop is, even after a clear", _nothing),
     ("rewind", "continue at an earlier element", _rewound),
     ("skip", "pass over the element that is next", _nothing),
     ("restart", "start over at the first element", _nothing),

@@ -77,7 +77,6 @@ class Target:
 def by_hand(record: Record, person: Person, what: str, *, start_over: bool = False) -> ByHand:
     """What the new record says of the change; with the record before it, unless that is too large."""
     before = record.to_json()
-    before.pop(SUMMARY, None)
     fits = len(values.dumps(before).encode()) <= MAX_BEFORE_BYTES
     return ByHand(
         at=person.at,
@@ -151,9 +150,19 @@ def _may_live(record: JobRecord) -> bool:
 def restart(record: LoopRecord, person: Person) -> Change:
     """Have the next attempt start over."""
     what = "set to start over"
-    return Change(
-        record=record.changed(by_hand=by_hand(record, person, what, start_over=True), in_words=_words(record))
-    )
+    return Change(record=record.changed(by_hand=by_hand(record, person, what, start_over=True)))
+
+
+def resume(record: LoopRecord, person: Person) -> Change:
+    """Have the next attempt continue where the loop is, also if it comes from a clear.
+
+    Raises:
+        ChangeRefusedError: the loop is done.
+    """
+    if record.done:
+        raise _unfit("The loop is done, so there is nothing to continue.", "`rewind` sets it back.")
+    what = f"set to continue after {record.n} elements"
+    return Change(record=record.changed(by_hand=by_hand(record, person, what)))
 
 
 def rewind(record: LoopRecord, target: Target, person: Person) -> Change:
@@ -166,7 +175,7 @@ def rewind(record: LoopRecord, target: Target, person: Person) -> Change:
     if done > record.n or (done == record.n and not record.done and record.ahead is None):
         raise _unfit(
             f"The loop has done {record.n} elements, so {done + 1} is no earlier one.",
-            "`skip` passes over the element that is next.",
+            "`resume` continues where it is, and `skip` passes over the element that is next.",
         )
     return Change(record=_moved(record, position, done, person, f"set back to element {done + 1}"), notes=_kept(record))
 
@@ -212,10 +221,6 @@ def _moved(record: LoopRecord, position: JsonValue, done: int, person: Person, w
 
 def _kept(record: LoopRecord) -> tuple[str, ...]:
     return ("the state that the body keeps in the record stays as it is now",) if record.state else ()
-
-
-def _words(record: LoopRecord) -> str:
-    return f"{record.n:,} elements done"
 
 
 def _position(record: LoopRecord, target: Target) -> tuple[JsonValue, int]:
@@ -377,7 +382,11 @@ def undo(record: RecordT) -> Change:
         raise _unfit(f"There is nothing to undo.{used}")
     if done.before is None:
         raise _unfit("The record before the change was too large to be kept.", "Set it back by another change.")
-    before = type(record).model_validate(done.before)
+    stored = dict(done.before) if isinstance(done.before, dict) else {}
+    words = stored.pop(SUMMARY, None)
+    before = type(record).model_validate(stored)
+    if isinstance(before, LoopRecord) and isinstance(words, str):  # only its writer can make them
+        return Change(record=before.changed(in_words=words.partition("; ")[0]))
     if isinstance(before, MarkRecord) and isinstance(record, MarkRecord):
         restored = before.changed(rev=record.rev + 1)
         if before.set_by_hand is not None:  # an earlier change, which counts again

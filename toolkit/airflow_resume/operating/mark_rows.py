@@ -159,4 +159,4 @@ def next_run(record: MarkRecord) -> str:
 def after_a_clear(record: MarkRecord) -> str:
     """What a clear of a run leads to, in words."""
     del record
-    return "loads the window of that run again, and the mark stays where it is; a window that was not committed is kept"
+    return "loads the window of that run again, and the mark stays where it is"

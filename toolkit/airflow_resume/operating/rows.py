@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, TypeVar
 
 from airflow_resume import values
 from airflow_resume.errors import ResumeError
+from airflow_resume.loops.loop_record import LoopRecord
 from airflow_resume.operating.places import Entry
-from airflow_resume.record import Record, StoredRecord
+from airflow_resume.record import SUMMARY, Record, StoredRecord
 from airflow_resume.store import MemoryStore
 
 if TYPE_CHECKING:
@@ -77,7 +78,16 @@ def decoded(entry: Entry, kind: type[RecordT]) -> RecordT:
     Raises:
         UnreadableRecordError: it is none, or a newer airflow-resume has written it.
     """
-    return StoredRecord(MemoryStore(), entry.key, kind).decode(entry.value)
+    record = StoredRecord(MemoryStore(), entry.key, kind).decode(entry.value)
+    return _with_words(record, entry.value)
+
+
+def _with_words(record: RecordT, stored: JsonValue) -> RecordT:
+    """The record of a loop with its summary, which only its task can make: nothing else reads the summary."""
+    words = stored.get(SUMMARY) if isinstance(stored, dict) else None
+    if not isinstance(record, LoopRecord) or not isinstance(words, str):
+        return record
+    return record.changed(in_words=words.partition("; ")[0])
 
 
 def in_words(duration: timedelta) -> str:
