@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, ClassVar, Generic, TypedDict, TypeVar
 
-from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
+from pydantic import JsonValue, ValidationError
 
 from airflow_resume import values
 from airflow_resume.attempt import Moment, Whole, Yes, how_to_delete_a_key
@@ -29,10 +29,19 @@ from airflow_resume.store import StateStore
 from airflow_resume.stored import StoredModel, places_of
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
+    from typing_extensions import Self, Unpack
 
 
-class ByHand(BaseModel):
+class ByHandChanges(TypedDict, total=False):
+    """What may change in a `ByHand`."""
+
+    claim: str
+    before: JsonValue
+    start_over: Yes | None
+    used: Yes | None
+
+
+class ByHand(StoredModel):
     """What a person has set in a record from outside of its task, as by `airflow-resume loops rewind`.
 
     The next attempt goes by it, even after a clear. From then on it only says who it was.
@@ -44,8 +53,6 @@ class ByHand(BaseModel):
         before: the record as it was, for an undo. `start_over`: the next attempt starts over.
         used: an attempt went by it. It has dropped `before` and `start_over`.
     """
-
-    model_config = ConfigDict(defer_build=True, frozen=True, extra="allow")
 
     at: Moment
     who: str
@@ -62,7 +69,11 @@ class ByHand(BaseModel):
 
     def as_used(self) -> ByHand:
         """The same, after an attempt went by it."""
-        return self.model_copy(update={"before": None, "start_over": None, "used": True})
+        return self.changed(before=None, start_over=None, used=True)
+
+    def changed(self, **changes: Unpack[ByHandChanges]) -> Self:
+        """The note with these fields; raises as `with_changes`."""
+        return self.with_changes(changes)
 
 
 class RecordChanges(TypedDict, total=False):

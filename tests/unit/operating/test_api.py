@@ -55,9 +55,10 @@ def test_what_is_no_address_is_refused(url: str) -> None:
 
 
 def test_a_password_in_the_address_is_refused_and_not_shown() -> None:
-    with pytest.raises(UsageError) as raised:
-        checked_url("https://ana:secret@host")
-    assert "secret" not in str(raised.value)
+    for url in ("https://ana:secret@host", "https://ana:secret@[::1", "ana:secret@host"):
+        with pytest.raises(UsageError) as raised:
+            checked_url(url)
+        assert "secret" not in str(raised.value)
     assert checked_url("https://host/airflow/") == checked_url("https://host/airflow/api/v2") == "https://host/airflow"
 
 

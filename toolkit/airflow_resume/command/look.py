@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import count
 from typing import Any
 
 from airflow_resume.attempt import utc_now
@@ -93,15 +94,13 @@ def watch(options: argparse.Namespace) -> int:
     """Print the rows again and again."""
     kind = KINDS[options.noun]
     looks = Looks(options, kind)
+    found: tuple[Any, ...] = ()
     with opened(options) as api, _screen(kind, options) as draw:
-        looked = 0
-        while options.times is None or looked < options.times:
-            if looked:
-                time.sleep(options.every)
+        for looked in count() if options.times is None else range(options.times):
+            time.sleep(options.every if looked else 0)
             now = utc_now()
             found = looks.look(api, now)
             draw(found, now)
-            looked += 1
     return TROUBLE if options.check and any(row.trouble for row in found) else 0
 
 

@@ -221,18 +221,17 @@ def checked_url(url: str) -> str:
     """
     try:
         parts = urlsplit(url)
-        known = parts.scheme in {"http", "https"} and bool(parts.hostname)
     except ValueError:
-        known = False
-    if not known:
-        raise UsageError(
-            f"{short_repr(url)} is not the address of an Airflow.", "Write http://host:8080 or https://host.", name=url
-        )
-    if parts.username or parts.password:
+        parts = urlsplit("")
+    if "@" in url:
         raise UsageError(
             "The address of an Airflow has a user or a password in it, which others on this machine can read.",
             f"Set {USER} and {PASSWORD}, or {TOKEN}, in the environment.",
             name="--airflow",
+        )
+    if parts.scheme not in {"http", "https"} or not parts.hostname:
+        raise UsageError(
+            f"{short_repr(url)} is not the address of an Airflow.", "Write http://host:8080 or https://host.", name=url
         )
     return url.rstrip("/").removesuffix("/api/v2")
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from uuid import uuid4
 
 from airflow_resume import values
@@ -27,7 +27,6 @@ from airflow_resume.watermarks.marks.outbox import outbox_of, with_outbox
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
-RecordT = TypeVar("RecordT", bound=Record)
 Order: TypeAlias = Literal["earlier", "same", "later", "unknown"]
 """Where a value lies, seen from the mark."""
 MAX_MOVES = 10
@@ -370,7 +369,7 @@ def _value(record: MarkRecord, cursor: CursorType[Any] | None, to: str) -> tuple
 # --- undo -----------------------------------------------------------------------------------------------------
 
 
-def undo(record: RecordT) -> Change:
+def undo(record: Record) -> Change:
     """The record as it was before the change.
 
     Raises:
@@ -397,7 +396,7 @@ def undo(record: RecordT) -> Change:
 
 def _noted_on(record: Record, note: ByHand) -> ByHand:
     """The note, for a record that was made anew."""
-    return note.model_copy(update={"claim": record.claimed_as()})
+    return note.changed(claim=record.claimed_as())
 
 
 def _unfit(message: str, remedy: str | None = None) -> ChangeRefusedError:
