@@ -76,11 +76,25 @@ def _add_view(parser: argparse.ArgumentParser, verb: str) -> None:
     parser.add_argument("--trouble", action="store_true", help="only what is in trouble")
     parser.add_argument("--all", action="store_true", help="also of task instances that have ended well")
     parser.add_argument(
-        "--most", type=int, default=2_000, metavar="N", help="task instances to look at (default: 2000)"
+        "--most", type=_positive, default=2_000, metavar="N", help="task instances to look at (default: 2000)"
     )
     if verb == "watch":
-        parser.add_argument("--every", type=float, default=5.0, metavar="SECONDS", help="default: 5")
-        parser.add_argument("--times", type=int, metavar="N", help="end after N looks")
+        parser.add_argument("--every", type=_seconds, default=5.0, metavar="SECONDS", help="default: 5")
+        parser.add_argument("--times", type=_positive, metavar="N", help="end after N looks")
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise ValueError(text)
+    return number
+
+
+def _seconds(text: str) -> float:
+    seconds = float(text)
+    if not 0 <= seconds < 1e6:  # noqa: PLR2004  neither negative nor endless, and not nan
+        raise ValueError(text)
+    return seconds
 
 
 def _add_change(parser: argparse.ArgumentParser) -> None:
