@@ -91,6 +91,7 @@ def test_a_loop_whose_backend_is_away_goes_on_until_too_much_is_uncommitted_and_
         count=count,
         pace=pace,
         interval=0.2,
+        max_interval=bound,
         max_uncommitted=bound,
     )
     run.until_held()

@@ -72,7 +72,7 @@ class TestTasksAndWorkers(Promises):
 
     GROUPS = (*OF_A_RUN, *({name: event} for name, event in OF_THE_WORKERS.items()))
     SETTINGS: ClassVar[Mapping[str, str]] = {
-        "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT": "30",
+        "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT": "60",
         "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT_DETECTION_INTERVAL": "1",
     }
 

@@ -15,6 +15,7 @@ import pytest
 
 import scenarios
 from airflow_resume.backends import SqlStateStore, SqlStoreBackend
+from airflow_resume.backends.attempt_store import FENCE
 from airflow_resume.compat import AssetScope, TaskScope
 from stage import EXAMPLES, Stage
 
@@ -48,6 +49,12 @@ def backend(url: str) -> Iterator[SqlStoreBackend]:
 def record(stage: Stage, backend: SqlStoreBackend, dag_id: str, key: str) -> dict[str, Any]:
     run_id = stage.airflow.newest_run(dag_id)
     found = SqlStateStore(backend, TaskScope(dag_id=dag_id, run_id=run_id, task_id="run")).get(key)
+    assert isinstance(found, dict)
+    return found
+
+
+def fence(backend: SqlStoreBackend, dag_id: str, run_id: str) -> dict[str, Any]:
+    found = SqlStateStore(backend, TaskScope(dag_id=dag_id, run_id=run_id, task_id="run")).get(FENCE)
     assert isinstance(found, dict)
     return found
 
@@ -92,3 +99,18 @@ def test_a_run_that_is_deleted_and_made_again_with_its_id_starts_from_nothing(st
     assert stage.airflow.wait_for_run("one_job", run_id) == "success"
     after = stage.jobs.call("GET", "/stats", label="one_job")
     assert after["submitted"] == before["submitted"] + 1
+
+
+def test_a_run_that_is_set_back_to_queued_goes_on_with_its_job(stage: Stage, backend: SqlStoreBackend) -> None:
+    """It looks like a run that was made again: it has another start, and nothing of it was cleared."""
+    airflow, dag_id = stage.airflow, "one_job"
+    before = stage.jobs.call("GET", "/stats", label=dag_id)["submitted"]
+    hold = stage.hold(stage.jobs, label=dag_id, path_prefix="/jobs/", method="GET")
+    run_id = airflow.trigger(dag_id)
+    hold.wait()
+    first = fence(backend, dag_id, run_id)
+    airflow.kill_task(dag_id, run_id, "run")
+    airflow.queue_run(dag_id, run_id)
+    assert airflow.wait_for_run(dag_id, run_id) == "success"
+    assert fence(backend, dag_id, run_id)["run_started"] != first["run_started"]
+    assert stage.jobs.call("GET", "/stats", label=dag_id)["submitted"] == before + 1

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from airflow.sdk.exceptions import AirflowSensorTimeout as AirflowSensorTimeout
     from airflow.sdk.exceptions import AirflowSkipException as AirflowSkipException
     from airflow.sdk.exceptions import AirflowTaskTimeout as AirflowTaskTimeout
+    from airflow.sdk.exceptions import DagRunTriggerException as DagRunTriggerException
     from airflow.sdk.exceptions import TaskDeferralError as TaskDeferralError
     from airflow.sdk.exceptions import TaskDeferralTimeout as TaskDeferralTimeout
     from airflow.sdk.exceptions import TaskDeferred as TaskDeferred
@@ -48,6 +49,7 @@ _PLACES = {
     "AirflowSkipException": ("airflow.sdk.exceptions", "airflow.exceptions"),
     "AirflowTaskTimeout": ("airflow.sdk.exceptions", "airflow.exceptions"),
     "BaseHook": ("airflow.sdk", "airflow.hooks.base"),
+    "DagRunTriggerException": ("airflow.sdk.exceptions", "airflow.exceptions"),
     "TaskDeferralError": ("airflow.sdk.exceptions", "airflow.exceptions"),
     "TaskDeferralTimeout": ("airflow.sdk.exceptions", "airflow.exceptions"),
     "TaskDeferred": ("airflow.sdk.exceptions", "airflow.exceptions"),

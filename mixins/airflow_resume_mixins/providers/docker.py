@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 log = get_logger(__name__)
 
+__all__ = ["DockerOperator"]
+
 CONFLICT = 409
 LABEL = "airflow-resume-token"
 ELSEWHERE = "on another Docker host"

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 log = get_logger(__name__)
 
+__all__ = ["KubernetesJobOperator", "SparkKubernetesOperator"]
+
 NOT_FOUND, CONFLICT = 404, 409
 LABEL = "airflow-resume-token"
 """The label of a job and of its pods."""

@@ -242,6 +242,7 @@ class ProviderJob(ResumableJobMixin):
             return own
         if self.job_id_attribute is not None:  # that of an earlier job must not be taken for the new one's
             object.__setattr__(self, self.job_id_attribute, None)
+        self._refuse_unknown_attributes()
         self.put_token(str(self.submission_token))
         pushed: dict[str, Any] = {}
         recording = _recording(context, pushed)
@@ -261,6 +262,17 @@ class ProviderJob(ResumableJobMixin):
         is_noted = answer != external_id and (answer is None or SavedResult.of(answer) is not None)
         self._notes = {"xcoms": _small(pushed), **({"answer": answer} if is_noted else {})}
         return external_id
+
+    def _refuse_unknown_attributes(self) -> None:
+        """A part of the names may be of other versions of the operator; if all are unknown, its submit would wait."""
+        for switch in ("not_waiting", "while_submitting"):
+            names = getattr(self, switch)
+            if names and not any(hasattr(self, name) for name in names):
+                raise UsageError(
+                    f"The operator of {type(self).__name__} has no attribute {' or '.join(map(repr, names))}, which "
+                    f"{switch} of the recipe sets.",
+                    "Correct the name. Nothing was submitted.",
+                )
 
     def job_notes(self) -> Mapping[str, Any] | None:
         """What is saved together with the id: the XComs of the submit, and its answer if that is not the id."""

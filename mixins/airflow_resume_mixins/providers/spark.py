@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 log = get_logger(__name__)
 
+__all__ = ["SparkSubmitOperator"]
+
 LABEL = "airflow-resume-token"
 CLIENT_MODE = "in client mode the driver ends with the task"
 SECONDS = 30

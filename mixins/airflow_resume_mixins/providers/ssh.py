@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 log = get_logger(__name__)
 
+__all__ = ["SSHRemoteJobOperator"]
+
 SECONDS = 60
 """The most that one command on the remote host may take."""
 EXISTS = "exists"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from airflow.providers.standard.operators import trigger_dagrun as upstream
-from airflow.sdk.exceptions import AirflowRuntimeError, DagRunTriggerException
+from airflow.sdk.exceptions import AirflowRuntimeError
 
-from airflow_resume.compat import AirflowFailException, AirflowSkipException
+from airflow_resume.compat import AirflowFailException, AirflowSkipException, DagRunTriggerException
 from airflow_resume.jobs import JobStatus
 from airflow_resume_mixins.providers.provider_job import ProviderJob
 
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from airflow.sdk.definitions.context import Context
     from airflow.triggers.base import BaseTrigger
     from pydantic import JsonValue
+
+__all__ = ["TriggerDagRunOperator"]
 
 NOT_FOUND, SERVER_ERRORS = 404, 500
 CONF_KEY = "airflow_resume_token"

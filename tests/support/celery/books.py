@@ -10,8 +10,8 @@ from tests.support.celery.played import JOBS, Everything
 UNSAVED_ELEMENTS = 22
 """How many elements an attempt that is killed may have delivered without saving that.
 
-The loop has an element every tenth of a second and `max_uncommitted` of a second. It starts a write each second, and
-waits for one if none was completed for a second. So there are those of two seconds, the one in hand, and one more.
+The loop has an element every tenth of a second. It starts a write each second (`max_interval`), and waits for one if
+none was completed for a second (`max_uncommitted`). So there are those of two seconds, the one in hand, and one more.
 """
 
 BROKEN = ("jobs twice alive", "elements lost", "rows lost", "marks back")

@@ -89,10 +89,12 @@ def cold_shutdown(run: Everything, airflow: CeleryAirflow) -> None:
 
 def group_terminated(run: Everything, airflow: CeleryAirflow) -> None:
     """Every process of both workers gets SIGTERM, as by systemd."""
+    told = list(run.processes(*LEAVE))
     with ExitStack() as stack:
         for worker in WORKERS:
             stack.enter_context(airflow.redeployed(worker))
-        time.sleep(1)
+        run.until_gone(told)
+        run.let_end()  # a window is not interrupted, and the workers wait for it
 
 
 def message_delivered_twice(run: Everything, airflow: CeleryAirflow) -> None:

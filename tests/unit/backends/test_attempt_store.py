@@ -14,8 +14,9 @@ from uuid import UUID
 import pytest
 
 from airflow_resume import PollPolicy, ResumePolicy, checkpoint, run_job
+from airflow_resume.attempt import Epoch
 from airflow_resume.backends import SqlStateStore, SqlStoreBackend
-from airflow_resume.backends.attempt_store import FENCE, AttemptStore
+from airflow_resume.backends.attempt_store import FENCE, AttemptStore, is_another_life
 from airflow_resume.compat import AssetScope, TaskScope
 from airflow_resume.errors import AssetNotDeclaredError, BackendSettingError, NoStateStoreError, SupersededError
 from airflow_resume.store import MemoryStore
@@ -121,6 +122,41 @@ def test_a_run_that_is_made_again_with_its_id_finds_nothing(kept: SqlStateStore)
     assert (kept.get("a"), kept.get("b")) == (None, 2)
 
 
+@pytest.mark.parametrize(
+    ("before", "now", "same_id", "expected"),
+    [
+        pytest.param((1, "a", 0), (1, "b", 0), False, True, id="made again, in its first try"),
+        pytest.param((3, "a", 0), (2, "b", 0), False, True, id="made again, in a try before the last one of then"),
+        pytest.param((1, "a", 2), (1, "b", 0), False, True, id="made again after clears"),
+        pytest.param((1, "a", 0), (2, "b", 0), False, False, id="set back to queued, and tried again"),
+        pytest.param((1, "a", 0), (1, "b", 0), True, False, id="set back to queued during a reschedule"),
+        pytest.param((1, "a", 0), (2, "b", 1), False, False, id="cleared"),
+        pytest.param((1, "a", 0), (1, "a", 0), False, False, id="the same start"),
+        pytest.param((1, None, 0), (1, "b", 0), False, False, id="an unknown start"),
+        pytest.param((1, "a", 0), (1, None, 0), False, False, id="a start that is unknown now"),
+    ],
+)
+def test_another_life_is_told_from_a_run_that_goes_on(
+    before: tuple[int, str | None, int],
+    now: tuple[int, str | None, int],
+    same_id: bool,  # noqa: FBT001
+    expected: bool,  # noqa: FBT001
+) -> None:
+    def epoch(facts: tuple[int, str | None, int]) -> Epoch:
+        number, start, clears = facts
+        day = None if start is None else STARTED + timedelta(days=ord(start))
+        return Epoch.model_validate(
+            {"try": number, "run_started": None if day is None else day.isoformat(), "clear_number": clears}
+        )
+
+    assert is_another_life(before=epoch(before), now=epoch(now), same_id=same_id) is expected
+
+
+def test_a_run_that_is_set_back_to_queued_keeps_what_its_tasks_had(configured: str) -> None:
+    task_store(attempt(1)).set("a", 1)
+    assert task_store(attempt(2, started=STARTED + timedelta(hours=1))).get("a") == 1
+
+
 def test_a_task_that_is_cleared_in_a_finished_run_still_reads_its_record(configured: str) -> None:
     """The record itself says from which epoch it is, and what becomes of it is decided by that."""
     task_store(attempt(1)).set("a", 1)
@@ -211,3 +247,17 @@ def test_nothing_is_read_when_a_dag_file_is_imported() -> None:
     )
     ran = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     assert ran.stdout.split()[0] == "0"
+
+
+def test_a_wrong_url_is_named_by_its_own_setting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AIRFLOW__AIRFLOW_RESUME__STATE_URL", "oracle://somewhere")
+    with pytest.raises(BackendSettingError) as caught:
+        task_store(attempt(1)).get("a")
+    assert caught.value.setting == "state_url"
+
+
+def test_a_missing_connection_is_named_by_its_own_setting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AIRFLOW__AIRFLOW_RESUME__STATE_CONN_ID", "nowhere_at_all")
+    with pytest.raises(BackendSettingError) as caught:
+        task_store(attempt(1)).get("a")
+    assert caught.value.setting == "state_conn_id"

@@ -15,7 +15,7 @@ import pytest
 from airflow.sdk import DAG, BaseOperator
 
 from airflow_resume.errors import UsageError
-from airflow_resume.testing import ServiceJobs
+from airflow_resume.testing import ServiceJobs, task_context
 from airflow_resume.testing.operators import OrderedFailureError, UnknownJobError
 from airflow_resume_mixins.providers import ProviderJob
 
@@ -137,3 +137,11 @@ def test_it_is_refused_when_a_mapped_task_is_unmapped() -> None:
 
 def test_another_way_to_ask_will_do() -> None:
     assert Asked(task_id="t").lacks() is None
+
+
+@pytest.mark.parametrize("switch", ["not_waiting", "while_submitting"])
+def test_a_switch_that_the_operator_does_not_have_is_refused_before_anything_is_sent(switch: str) -> None:
+    recipe: Any = type("Misspelt", (Asked,), {switch: {"wiat": False}, "put_token": lambda self, token: None})
+    attempt = task_context()
+    with pytest.raises(UsageError, match=f"Misspelt has no attribute 'wiat', which {switch} of the recipe sets"):
+        recipe(task_id="t").execute(attempt.context)

@@ -5,12 +5,13 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta, timezone
 from itertools import pairwise
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from airflow_resume import checkpoint
-from airflow_resume.channel import InlineChannel
+from airflow_resume.channel import InlineChannel, LatestWriter
 from airflow_resume.errors import (
     EndlessSourceError,
     InvalidKeyError,
@@ -25,6 +26,8 @@ from airflow_resume.errors import (
     ValueTooLargeError,
 )
 from airflow_resume.loops import Batches, Checkpoint, CursorToken, Page
+from airflow_resume.loops.keeping.keeper import Keeper
+from airflow_resume.loops.plan import Keeping
 from airflow_resume.store import MemoryStore
 from airflow_resume.testing import FakeTaskStore, TaskAttempt, task_context
 from tests.support.loops.worlds import KEY, LoopWorld, at_every_ack, on_clock, run_until_done, tokens, try_of
@@ -436,6 +439,17 @@ def test_a_store_that_is_slow_never_has_more_than_max_uncommitted_waiting() -> N
     for _ in loop:
         seconds[0] += 1
     assert max(later - earlier for earlier, later in pairwise(at)) <= 30 + 5 + 1
+
+
+@pytest.mark.parametrize("pause", [0.5, 2.0, 2.8, 10.0])
+def test_the_loop_waits_for_a_store_as_soon_as_a_write_is_not_completed_for_max_uncommitted(pause: float) -> None:
+    nobody = cast("Any", SimpleNamespace(submit=lambda _: None))
+    writer = LatestWriter[Any](nobody, lambda _: None, lambda: 0.0)
+    patience, interval = timedelta(seconds=3), timedelta(seconds=pause)
+    keeping = Keeping(interval=interval, max_interval=interval, max_uncommitted=patience)
+    keeper = Keeper("l", keeping=keeping, writer=writer, record=cast("Any", dict), now=0.0)
+    waits = next(seconds for tenths in range(1, 200) if keeper.note(seconds := tenths / 10))
+    assert waits == pytest.approx(pause + 3, abs=0.11)
 
 
 def test_a_name_used_twice_in_one_attempt_is_an_error_and_not_the_first_loops_position() -> None:

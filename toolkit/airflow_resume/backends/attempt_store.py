@@ -7,8 +7,7 @@ made again under the same id. A database knows neither, so each task has one mor
 - An attempt writes the fence before it reads anything. Every later write changes the fence too, in the same
   transaction, and only if no newer attempt has written it. So a replaced attempt cannot write once its successor has
   begun, and its reads give the default, as with Airflow's stores.
-- If the fence is that of another life of the Dag run, what the task has kept is deleted. A run has another life if it
-  has started at another time, although no task of it was cleared since.
+- If the fence is that of another life of the Dag run, what the task has kept is deleted: `is_another_life`.
 
 The values are rows like those of `SqlStateStore` with the scope of the task instance or of the asset.
 """
@@ -32,7 +31,7 @@ from airflow_resume.backends.values.scopes import AnyScope, key_digest, place_of
 from airflow_resume.backends.values.texts import text_of, value_in_row
 from airflow_resume.backends.values.writer import WritingAttempt
 from airflow_resume.compat import TaskScope
-from airflow_resume.errors import InvalidValueError, SupersededError
+from airflow_resume.errors import BackendSettingError, InvalidValueError, SupersededError
 from airflow_resume.shown import get_logger
 
 if TYPE_CHECKING:
@@ -45,6 +44,24 @@ FENCE = "resume.attempt"
 """The key of the fence, in the scope of the task instance."""
 
 
+def is_another_life(*, before: Epoch, now: Epoch, same_id: bool) -> bool:
+    """Whether the Dag run was deleted and made again under the same id since the fence was written.
+
+    A run has another start then, but also after a task of it was cleared, and after a person set it back to *queued*.
+    A clear has a number. What tells the other two apart is that tries are counted from 1 in a run that is made again.
+    What is not proved is not another life, as what a task has kept cannot be had back.
+
+    Args:
+        before: of the fence.
+        now: of this attempt.
+        same_id: whether this attempt has the id of the one that wrote the fence, as after a reschedule.
+    """
+    starts = {before.run_started, now.run_started}
+    if None in starts or len(starts) == 1 or now.clear_number > before.clear_number:
+        return False
+    return not same_id and (now.try_number or 0) <= (before.try_number or 0)
+
+
 def open_values(*, url: str | None, conn_id: str | None, codec: str | None) -> ValueTable:
     """The values of a database, which is connected to when it is first needed.
 
@@ -52,9 +69,14 @@ def open_values(*, url: str | None, conn_id: str | None, codec: str | None) -> V
         BackendSettingError: the URL cannot be right, or is for an unsupported database; or there is no such codec.
     """
     cipher = Cipher(codec)
-    place = url if url is not None else ConnectionUrl(conn_id=conn_id or "")
+    place = url if url is not None else ConnectionUrl(conn_id=conn_id or "", setting="state_conn_id")
+    try:
+        database = Database(place, erases=cipher.encrypts)
+    except BackendSettingError as error:
+        message = error.message.replace("The URL of the state backend", "[airflow_resume] state_url")
+        raise BackendSettingError(message, error.remedy, setting="state_url") from None
     return ValueTable(
-        database=Database(place, erases=cipher.encrypts),
+        database=database,
         max_value_bytes=MAX_VALUE_BYTES,
         keep_versions=1,
         now=utc_now,
@@ -168,7 +190,7 @@ class AttemptStore:
         fence = self._read_fence(connection)
         if self._is_replaced(fence):
             raise SupersededError
-        if fence is not None and not self._is_open and self._is_of_another_life(fence[1]):
+        if fence is not None and not self._is_open and self._is_of_another_life(*fence):
             log.info("The Dag run was deleted and made again, so what this task had kept is deleted")
             statements.remove_all(connection, place_of(self._of_task), family=False)
             fence = None
@@ -178,14 +200,14 @@ class AttemptStore:
             raise SupersededError
         change(connection)
 
-    def _is_of_another_life(self, text: str) -> bool:
+    def _is_of_another_life(self, writer: WritingAttempt, text: str) -> bool:
         try:
             kept = value_in_row(self._decrypted(text), FENCE, self)
             before = Epoch.model_validate(kept)
         except (InvalidValueError, ValueError):
             return False  # it was changed by hand
-        started = {before.run_started, self.epoch.run_started}
-        return None not in started and len(started) > 1 and self.epoch.clear_number <= before.clear_number
+        now = self.epoch.model_copy(update={"try_number": self.writer.try_number})
+        return is_another_life(before=before, now=now, same_id=writer.attempt_id == self.writer.attempt_id)
 
     def _decrypted(self, text: str) -> str:
         return self.values.decrypted(text, statements.at(place_of(self._of_task), FENCE), FENCE)

@@ -137,7 +137,7 @@ with DAG("everything", schedule=None, default_args=RETRIES, max_active_runs=20):
 
     @task
     def loop() -> None:
-        for element in checkpoint(range(100_000), name="loop", max_uncommitted=SECOND):
+        for element in checkpoint(range(100_000), name="loop", max_interval=SECOND, max_uncommitted=SECOND):
             write(element=element)
             pause(ELEMENT_SECONDS)
             if end_file().exists():

@@ -31,6 +31,8 @@ class ConnectionUrl:
     """The URL that a connection of Airflow stands for; called to get it."""
 
     conn_id: str
+    setting: str = "backend_conn_id"
+    """The setting that names it."""
 
     def __str__(self) -> str:
         return f"connection {shown(self.conn_id)!r}"
@@ -50,7 +52,7 @@ class ConnectionUrl:
         except BackendSettingError as error:
             what = error.message.removeprefix("The URL of the state backend ").replace(LIKELY_PASSWORD, "")
             raise BackendSettingError(
-                f"The {self}, as the URL of the state backend, {what}", error.remedy, setting="backend_conn_id"
+                f"The {self}, as the URL of the state backend, {what}", error.remedy, setting=self.setting
             ) from None
 
     def _found(self) -> Any:
@@ -59,8 +61,8 @@ class ConnectionUrl:
             return find(self.conn_id)
         except PermissionError:
             raise StoreRefusedError(
-                f"This task may not have the {self}, which [airflow_resume] backend_conn_id names.",
-                "Let its team use it, or set backend_url.",
+                f"This task may not have the {self}, which [airflow_resume] {self.setting} names.",
+                f"Let its team use it, or set {self.setting.replace('conn_id', 'url')}.",
                 where=str(self),
             ) from None
         except Exception as error:  # noqa: BLE001  each secrets backend has its own, and it may quote the connection
@@ -75,14 +77,14 @@ class ConnectionUrl:
                 f"The {self}, which the state backend is to use, is there{where} and cannot be read.",
                 "See whether it is a URI or a JSON object that is whole, with a number for its port and an object for"
                 " its extra: `airflow connections get` shows it, or says what is wrong.",
-                setting="backend_conn_id",
+                setting=self.setting,
             )
         others = [name for each in backends() if (name := type(each).__name__) != "EnvironmentVariablesBackend"]
         places = ", ".join([f"the environment ({variable})", *others])
         raise BackendSettingError(
             f"There is no {self}, which the state backend is to use. It was looked for in {places}.",
-            "Add it in one of these places, or name another one in [airflow_resume] backend_conn_id.",
-            setting="backend_conn_id",
+            f"Add it in one of these places, or name another one in [airflow_resume] {self.setting}.",
+            setting=self.setting,
         )
 
 

@@ -95,9 +95,10 @@ class Keeper:
             self._pace.note(self._writer.write_seconds)
             self._unwritten_since = now
         self._next_write = now + self._pace.pause
-        self._due = now + min(self._pace.pause, self._patience)
-        if now - self._unwritten_since > self._patience:
+        patient_until = self._unwritten_since + self._patience
+        if now >= patient_until:
             return True
+        self._due = min(self._next_write, patient_until)
         self._offered_at = now
         self._offer()
         return False

@@ -72,7 +72,7 @@ class Diary:
 
 def options(diary: Diary) -> dict[str, Any]:
     """The options of `checkpoint` that the test asks for."""
-    seconds = {name: diary.conf[name] for name in ("interval", "max_uncommitted") if name in diary.conf}
+    seconds = {name: diary.conf[name] for name in ("interval", "max_interval", "max_uncommitted") if name in diary.conf}
     return {
         "durability": diary.conf.get("durability", "async"),
         "max_stalls": diary.conf.get("max_stalls", 3),
