@@ -127,6 +127,13 @@ def test_a_loop_that_was_set_to_start_over_does_so_and_one_that_was_put_back_doe
     assert pages(operated, undone, 2) == [*range(5, 10)]
 
 
+def test_a_loop_that_shall_continue_where_it_was_does_so_after_a_clear(operated: Operated) -> None:
+    run_id = operated.run("steered_loop", "failed", fails_at=6)
+    assert operated.types("loops", "resume", "steered_loop", run_id, TASK, "--yes").code == 0
+    assert operated.again("steered_loop", run_id) == "success"
+    assert pages(operated, run_id, 2) == [6, 7, 8, 9]
+
+
 def test_a_loop_whose_task_runs_is_not_changed(operated: Operated) -> None:
     run_id = operated.airflow.trigger("steered_loop", {"holds_at": 3})
     there = ("steered_loop", run_id, TASK)
@@ -185,6 +192,21 @@ def test_a_mark_is_set_back_and_the_next_run_loads_from_there(operated: Operated
     assert operated.types("marks", "reset", "steered_orders", "--yes").code == 0
     third = operated.run("steered_mark", "success")
     assert operated.lines(third, "windows") == ["01 00 02 00"]
+
+
+# --- all of it --------------------------------------------------------------------------------------------------------
+
+
+def test_the_doctor_looks_at_the_whole_airflow(operated: Operated) -> None:
+    operated.run("steered_loop", "failed", fails_at=2)
+    said = operated.types("doctor", "--airflow", operated.airflow.ui_url, "-o", "json")
+    found = {finding["about"]: finding for finding in json.loads(said.out)["findings"]}
+    assert found["scheduler"]["level"] == "ok"
+    assert found["airflow-resume"]["found"].endswith("here and on the API server")
+    assert found["clock"]["level"] == "ok"
+    assert found["backend (workers)"]["found"].startswith("none")
+    assert found["retention"]["found"].startswith("30 days")
+    assert "the task is over, and the loop is not done" in found["loops"]["found"]
 
 
 # --- many -------------------------------------------------------------------------------------------------------------
