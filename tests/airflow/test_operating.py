@@ -15,6 +15,7 @@ import pytest
 
 from airflow_resume.operating.api import URL
 from local_airflow import LocalAirflow
+from tests.support.airflow.sql_backend_stage import EXPOSE_CONFIG
 
 DAGS = Path(__file__).parents[1] / "support" / "airflow" / "dags" / "operating"
 COMMAND = [sys.executable, "-c", "import sys; from airflow_resume.command import main; sys.exit(main())"]
@@ -80,7 +81,9 @@ def operated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Operated]:
     home = Path(tmp_path_factory.mktemp("operated"))
     board = home / "board"
     board.mkdir()
-    with LocalAirflow(home / "airflow", DAGS, env={"BOARD": str(board)}) as airflow:
+    with LocalAirflow(
+        home / "airflow", DAGS, env={"BOARD": str(board), EXPOSE_CONFIG: "non-sensitive-only"}
+    ) as airflow:
         for dag_id in ("steered_loop", "steered_job", "steered_mark", "steered_many"):
             airflow.wait_until_parsed(dag_id)
         yield Operated(airflow, board)

@@ -14,9 +14,8 @@ from sqlalchemy import make_url
 
 from airflow_resume.backends import SqlStoreBackend
 from airflow_resume.backends.dialects.base import Journal
-from airflow_resume.command import doctor
-from airflow_resume.command.doctor import innermost_mount
-from airflow_resume.command.findings import (
+from airflow_resume.command import database_doctor as doctor
+from airflow_resume.command.database_doctor import (
     Answers,
     DatabaseFacts,
     File,
@@ -26,6 +25,7 @@ from airflow_resume.command.findings import (
     is_network,
     judge,
 )
+from airflow_resume.command.doctor import innermost_mount
 
 Command = Callable[..., Any]
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from airflow_resume.command.airflow_doctor import AirflowFacts, judge
-from airflow_resume.command.finding import Severity
+from airflow_resume.command.console import Severity
+from airflow_resume.command.doctor import AirflowFacts, judge
 from tests.support.operating.fake_airflow import FakeAirflow
 from tests.support.operating.records import JOB, LOOP, lost_job, moved_mark, stopped_loop
 from tests.support.watermarks.whole_numbers import MARK

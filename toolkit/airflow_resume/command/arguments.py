@@ -135,7 +135,7 @@ def parser_for(given: Sequence[str]) -> argparse.ArgumentParser:
     )
     add_airflow(doctor)
     doctor.add_argument("--dags", metavar="FOLDER", help="a folder of Dags, or a file")
-    doctor.set_defaults(run="finding:run")
+    doctor.set_defaults(run="doctor:run")
 
     completion = subcommands.add_parser(
         "completion",

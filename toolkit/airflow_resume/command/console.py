@@ -1,4 +1,4 @@
-"""What subcommands print, and where they find modules of others."""
+"""What subcommands print: tables, records, findings. And where they find modules of others."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import json
 import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import fields, is_dataclass
+from dataclasses import asdict, dataclass, fields, is_dataclass
 from datetime import datetime, timedelta
+from enum import Enum
 from itertools import chain, islice
 from typing import Any
 
@@ -73,3 +74,64 @@ def look_in_the_current_folder() -> None:
     here = os.getcwd()  # noqa: PTH109  sys.path has texts
     if here not in sys.path:
         sys.path.insert(0, here)
+
+
+# --- what the doctor found ------------------------------------------------------------------------------------
+
+
+class Severity(Enum):
+    """How bad it is."""
+
+    OK = "ok"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """One thing that was looked at."""
+
+    level: Severity
+    about: str
+    found: str
+    remedy: str = ""
+    """What to do; nothing where all is well."""
+
+
+def ok(about: str, found: str) -> Finding:
+    """All is well."""
+    return Finding(level=Severity.OK, about=about, found=found)
+
+
+def warning(about: str, found: str, remedy: str) -> Finding:
+    """It works, and somebody should look at it."""
+    return Finding(level=Severity.WARNING, about=about, found=found, remedy=remedy)
+
+
+def error(about: str, found: str, remedy: str) -> Finding:
+    """It does not work."""
+    return Finding(level=Severity.ERROR, about=about, found=found, remedy=remedy)
+
+
+def print_findings(what: str, name: str, findings: Sequence[Finding], output: str) -> int:
+    """Print them, and return the exit code: 1 if there is an error.
+
+    Args:
+        what: was looked at, such as `database`.
+        name: of it.
+        findings: in the order in which they are printed.
+        output: `table` or `json`.
+    """
+    if output == "json":
+        found = [{**asdict(finding), "level": finding.level.value} for finding in findings]
+        print(json.dumps({what: name, "findings": found}, indent=2))
+    else:
+        print(name)
+        rows = [(finding.level.value, finding.about, finding.found) for finding in findings]
+        heading, *others = lines(("LEVEL", "ABOUT", "FOUND"), rows)
+        print(heading)
+        for finding, line in zip(findings, others, strict=True):
+            print(line)
+            if finding.remedy:
+                print("         ->", finding.remedy)
+    return 1 if any(finding.level is Severity.ERROR for finding in findings) else 0

@@ -16,9 +16,9 @@ from typing import Any
 
 from airflow_resume.attempt import utc_now
 from airflow_resume.command.console import as_json, dumped, lines, pairs, plain
-from airflow_resume.command.kinds import KINDS, Kind, UnreadableRow, cells_of, details
 from airflow_resume.errors import ResumeError, UsageError
 from airflow_resume.operating.api import URL, AirflowApi
+from airflow_resume.operating.kinds import KINDS, Kind, UnreadableRow, cells_of, details
 from airflow_resume.operating.places import (
     LATEST,
     Entry,

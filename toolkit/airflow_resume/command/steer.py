@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_resume.attempt import utc_now
 from airflow_resume.command.console import dumped, pairs
-from airflow_resume.command.kinds import KINDS, Kind, details
 from airflow_resume.command.look import find, opened, row_of
 from airflow_resume.errors import UsageError
 from airflow_resume.operating import changes
 from airflow_resume.operating.api import AirflowApi
 from airflow_resume.operating.changes import Change, Person, Target
+from airflow_resume.operating.kinds import KINDS, Kind, details
 from airflow_resume.operating.mark_rows import is_typed
 from airflow_resume.operating.places import Entry
 from airflow_resume.operating.rows import decoded, digest_of

@@ -1,4 +1,4 @@
-"""The three kinds of records, as the command shows them."""
+"""The three kinds of records, with what is shown of each: the columns of a table, and all that is known of one."""
 
 from __future__ import annotations
 
