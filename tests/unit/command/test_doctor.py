@@ -15,17 +15,16 @@ from sqlalchemy import make_url
 from airflow_resume.backends import SqlStoreBackend
 from airflow_resume.backends.dialects.base import Journal
 from airflow_resume.command import database_doctor as doctor
+from airflow_resume.command.console import Finding, Severity
 from airflow_resume.command.database_doctor import (
     Answers,
     DatabaseFacts,
     File,
-    Finding,
     RowCounts,
-    Severity,
+    innermost_mount,
     is_network,
     judge,
 )
-from airflow_resume.command.doctor import innermost_mount
 
 Command = Callable[..., Any]
 
