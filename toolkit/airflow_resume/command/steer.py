@@ -15,10 +15,11 @@ from airflow_resume.attempt import utc_now
 from airflow_resume.command.console import dumped, pairs
 from airflow_resume.command.look import find, opened, row_of
 from airflow_resume.errors import UsageError
-from airflow_resume.operating import changes
+from airflow_resume.operating import changes, job_changes, loop_changes, mark_changes
 from airflow_resume.operating.api import AirflowApi
-from airflow_resume.operating.changes import Change, Person, Target
+from airflow_resume.operating.changes import Change, Person
 from airflow_resume.operating.kinds import KINDS, Kind, details
+from airflow_resume.operating.loop_changes import Target
 from airflow_resume.operating.mark_rows import is_typed
 from airflow_resume.operating.places import Entry
 from airflow_resume.operating.rows import decoded, digest_of
@@ -71,15 +72,15 @@ def _who(api: AirflowApi) -> str:
 def _change(options: argparse.Namespace, person: Person) -> Callable[[Any], Change]:
     """What the options ask for."""
     made: dict[tuple[str, str], Callable[[Any], Change]] = {
-        ("jobs", "adopt"): lambda record: changes.adopt(record, _id(options), person),
-        ("jobs", "forget"): lambda record: changes.forget(record, person),
-        ("loops", "resume"): lambda record: changes.resume(record, person),
-        ("loops", "rewind"): lambda record: changes.rewind(record, _target(options), person),
-        ("loops", "skip"): lambda record: changes.skip(record, person),
-        ("loops", "restart"): lambda record: changes.restart(record, person),
+        ("jobs", "adopt"): lambda record: job_changes.adopt(record, _id(options), person),
+        ("jobs", "forget"): lambda record: job_changes.forget(record, person),
+        ("loops", "resume"): lambda record: loop_changes.resume(record, person),
+        ("loops", "rewind"): lambda record: loop_changes.rewind(record, _target(options), person),
+        ("loops", "skip"): lambda record: loop_changes.skip(record, person),
+        ("loops", "restart"): lambda record: loop_changes.restart(record, person),
         ("marks", "rewind"): lambda record: _rewound(record, options, person),
-        ("marks", "set"): lambda record: changes.set_mark(record, options.to, person),
-        ("marks", "reset"): lambda record: changes.reset_mark(record, person),
+        ("marks", "set"): lambda record: mark_changes.set_mark(record, options.to, person),
+        ("marks", "reset"): lambda record: mark_changes.reset_mark(record, person),
     }
     return made.get((options.noun, options.verb), changes.undo)
 
@@ -96,8 +97,8 @@ def _target(options: argparse.Namespace) -> Target:
 
 def _rewound(record: Any, options: argparse.Namespace, person: Person) -> Change:
     if options.by is None:
-        return changes.set_mark(record, options.to, person, backwards=True)
-    return changes.rewind_mark(record, distance(options.by), person)
+        return mark_changes.set_mark(record, options.to, person, backwards=True)
+    return mark_changes.rewind_mark(record, distance(options.by), person)
 
 
 def distance(text: str) -> timedelta | int:
