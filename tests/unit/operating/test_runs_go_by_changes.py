@@ -293,13 +293,19 @@ def test_a_mark_that_is_reset_begins_at_its_initial_value() -> None:
     assert load(attempt.next_run(), numbers(clock)).empty
 
 
-def test_a_run_that_had_begun_before_the_change_does_not_move_the_mark() -> None:
+@pytest.mark.parametrize("how", ["set", "reset"])
+def test_a_run_that_had_begun_before_the_change_does_not_move_the_mark(how: str) -> None:
     clock = Counter()
     attempt = after_three_runs(clock)
     clock.number = 40
     with suppress(Exception), numbers(clock).open(attempt.context):
-        put(attempt.asset_stores[NUMBERS], MARK, mark_changes.set_mark(mark_of(attempt), "15", ANA))
-    assert mark_of(attempt).at == "15"
+        before = mark_of(attempt)
+        change = mark_changes.set_mark(before, "15", ANA) if how == "set" else mark_changes.reset_mark(before, ANA)
+        put(attempt.asset_stores[NUMBERS], MARK, change)
+    assert mark_of(attempt).at == ("15" if how == "set" else "30")
+    assert mark_of(attempt).set_by_hand is not None
+    window = load(attempt.next_run(), numbers(clock))
+    assert (window.start, window.end) == (15 if how == "set" else 0, 40)
 
 
 def test_a_mark_is_put_back_by_an_undo() -> None:

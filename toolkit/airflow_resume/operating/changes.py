@@ -88,8 +88,6 @@ def undo(record: Record) -> Change:
     if isinstance(before, LoopRecord) and isinstance(words, str):  # only its writer can make them
         return Change(record=before.changed(in_words=words.partition("; ")[0]))
     if isinstance(before, MarkRecord) and isinstance(record, MarkRecord):
-        restored = before.changed(rev=record.rev + 1)
-        if before.set_by_hand is not None:  # an earlier change, which counts again
-            restored = restored.changed(by_hand=noted_on(restored, before.set_by_hand))
-        return Change(record=with_outbox(restored, outbox_of(record)))  # what was published stays published
+        # What was published stays published.
+        return Change(record=with_outbox(before.changed(rev=record.rev + 1), outbox_of(record)))
     return Change(record=before)

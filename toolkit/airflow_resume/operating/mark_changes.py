@@ -43,25 +43,19 @@ def set_mark(record: MarkRecord, to: str, person: Person, *, backwards: bool = F
     risks = (f"rows between {record.at} and {to} that were not loaded are skipped",) if order == "later" else ()
     notes = ("it is not known which rows lie between the two values",) if order == "unknown" else ()
     what = f"set to {to} (it was {values.dumps(record.at)})"
-    made = {
-        **record.to_json(),
-        "at": at,
-        "rev": record.rev + 1,
-        "epoch": uuid4().hex[:12],
-        "pending": "rewind",
-        "ties": [],
-        "islands": [],
-        "by": None,
-        "lag_seconds": age_seconds(parsed),
-        "by_hand": None,
-    }
-    made.pop(SUMMARY, None)
     history = (*record.history, Move(to=at, run_id="", for_person=True))[-MAX_MOVES:]
-    new = MarkRecord.model_validate(made)
-    note = noted_on(new, by_hand(record, person, what))
-    return Change(
-        record=with_outbox(new.changed(history=history, by_hand=note), outbox_of(record)), risks=risks, notes=notes
+    new = _made_anew(record).changed(
+        at=at, pending="rewind", ties=(), islands=(), by=None, lag_seconds=age_seconds(parsed), history=history
     )
+    noted = new.changed(by_hand=noted_on(new, by_hand(record, person, what)))
+    return Change(record=with_outbox(noted, outbox_of(record)), risks=risks, notes=notes)
+
+
+def _made_anew(record: MarkRecord) -> MarkRecord:
+    """The same mark with another epoch, so that no run that has begun before can move it."""
+    made = {**record.to_json(), "rev": record.rev + 1, "epoch": uuid4().hex[:12]}
+    made.pop(SUMMARY, None)
+    return MarkRecord.model_validate(made)
 
 
 def rewind_mark(record: MarkRecord, by: timedelta | int, person: Person) -> Change:
@@ -87,7 +81,9 @@ def rewind_mark(record: MarkRecord, by: timedelta | int, person: Person) -> Chan
 
 def reset_mark(record: MarkRecord, person: Person) -> Change:
     """Have the next run set the mark to its initial value."""
-    return Change(record=record.changed(by_hand=by_hand(record, person, "set to the initial value", start_over=True)))
+    new = _made_anew(record)
+    note = by_hand(record, person, "set to the initial value", start_over=True)
+    return Change(record=new.changed(by_hand=noted_on(new, note)))
 
 
 def _value(record: MarkRecord, cursor: CursorType[Any] | None, to: str) -> tuple[JsonValue, Any, Order]:

@@ -173,8 +173,8 @@ class MarkRecord(Record):
         return self.with_changes(changes)
 
     def claimed_as(self) -> str:
-        """Which write of which mark it is."""
-        return f"{self.epoch} {self.rev}"
+        """Which mark it is, and where it stands."""
+        return f"{self.epoch} {_shown(self.at)}"
 
     def summary(self) -> str:
         """Such as `at 2026-01-01T00:00:00+00:00, 1:02:03 before the time of writing, moved by run daily_7, try 2`."""
