@@ -417,10 +417,8 @@ def test_values_of_a_run_that_was_deleted_are_cleaned_up_and_those_of_another_st
     where = ("--airflow", kept.airflow.ui_url)
     plan = types(kept, "cleanup", database, *where, "--dry-run")["plan"]
     reasons = {each["scope"].get("run_id"): each["reason"] for each in plan}
-    assert {run.run_id: reasons[run.run_id] for run in (deleted, stays)} == {
-        deleted.run_id: "no reference leads to it",
-        stays.run_id: "a reference leads to it",
-    }
+    assert reasons[deleted.run_id] == "no reference leads to it"
+    assert reasons[stays.run_id] == "a reference leads to it"
     assert types(kept, "cleanup", database, *where)["orphaned"] >= 1
     assert ask(database, f"SELECT run_id FROM airflow_resume_state WHERE run_id IN {ids}") == [(stays.run_id,)]  # noqa: S608
     assert follow(kept, stays.state_store()["resume.loop.loop"])["n"] == 3

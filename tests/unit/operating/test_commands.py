@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -163,6 +164,19 @@ def test_watch_looks_again_and_leaves_out_what_is_over(airflow: FakeAirflow, com
     looks = [json.loads(line) for line in said.out.splitlines()]
     assert [[row["state"] for row in look] for look in looks] == [["running"]] * 3
     assert sum(call.endswith("empty/state-store") for call in airflow.calls) == 1
+
+
+def test_on_a_terminal_the_list_is_drawn_in_place_and_nothing_in_it_is_markup(
+    airflow: FakeAirflow, command: Command, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    del capsys  # its stdout is there now
+    airflow.task("d", "r", "[red]t[/red]", state="running", **{LOOP: stopped_loop()})
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "200")
+    said = command("loops", "watch", "--times", "2", "--every", "0")
+    assert said.code == 0
+    assert "[red]t[/red]" in said.out
+    assert "Ctrl-C ends" in said.out
 
 
 def test_a_mark_is_listed_with_its_owner(airflow: FakeAirflow, command: Command) -> None:
