@@ -40,6 +40,7 @@ class FakeAirflow:
     answers: list[tuple[int, Json] | None] = field(default_factory=list)
     before: Callable[[str, str], object] = lambda _method, _path: None
     calls: list[str] = field(default_factory=list)
+    asked: list[tuple[str, dict[str, list[str]]]] = field(default_factory=list)
     users: dict[str, str] = field(default_factory=dict)
     others: dict[str, tuple[int, Json]] = field(default_factory=dict)
     url: str = ""
@@ -66,6 +67,7 @@ class FakeAirflow:
     def answer(self, method: str, path: str, params: dict[str, list[str]], body: Json) -> tuple[int, Json]:
         with self._lock:
             self.calls.append(f"{method} {path}")
+            self.asked.append((path, params))
             given = self.answers.pop(0) if self.answers else None
         self.before(method, path)
         if given is not None:

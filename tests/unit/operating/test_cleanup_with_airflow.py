@@ -13,7 +13,9 @@ import pytest
 from airflow.sdk.state import AssetScope, TaskScope
 
 from airflow_resume.backends import SqlStoreBackend
+from airflow_resume.operating.api import AirflowApi
 from airflow_resume.operating.places import ENVELOPE
+from airflow_resume.operating.references import references_of
 from tests.support.operating.fake_airflow import FakeAirflow
 
 Command = Callable[..., Any]
@@ -104,6 +106,14 @@ def test_an_asset_with_another_uri_by_now_keeps_the_values_of_both(kept: Kept, c
     kept.asset("orders")
     assert command("cleanup", kept.url, "--airflow", kept.airflow.url).code == 0
     assert kept.left() == ["orders"]
+
+
+def test_a_region_of_airflow_3_4_is_asked_for_by_its_id(airflow: FakeAirflow, api: AirflowApi) -> None:
+    airflow.others["/version"] = (200, {"version": "3.4.0"})
+    scope = {"dag_id": "d", "run_id": "r", "task_id": "t", "map_index": 4, "region_id": "0f" * 16}
+    assert references_of(api, [scope]) == []
+    asked = [params for path, params in airflow.asked if path.endswith("/state-store")]
+    assert [(each["region_id"], each["region_index"]) for each in asked] == [(["0f" * 16], ["4"])]
 
 
 def test_a_reference_that_makes_no_sense_deletes_nothing(kept: Kept, command: Command) -> None:

@@ -263,6 +263,17 @@ def test_a_record_that_cannot_be_read_is_not_changed(airflow: FakeAirflow, api: 
         planned(api)
 
 
+def test_a_task_instance_of_airflow_3_4_is_told_apart_by_its_region() -> None:
+    shown = {
+        "dag_id": "d", "dag_run_id": "r", "task_id": "t", "map_index": -1, "state": "failed", "try_number": 1,
+        "max_tries": 0, "start_date": None, "region_id": "0f", "region_index": 2, "in_loop": True,
+        "loop_iteration": {"loop_id": "l", "iteration": 2},
+    }  # fmt: skip
+    place = TaskPlace.of(shown)
+    assert (str(place), place.params) == ("d r t (iteration 2)", {"region_id": "0f", "region_index": 2})
+    assert PLACE.params == {"map_index": -1}
+
+
 def test_an_entry_keeps_what_airflow_shows() -> None:
     entry = Entry.of(PLACE, {"key": "k", "value": {"a": 1}, "updated_at": "2026-01-01T00:00:00Z"})
     assert (entry.value, entry.is_enveloped, entry.raw({"b": 2})) == ({"a": 1}, False, {"b": 2})

@@ -44,6 +44,8 @@ class TaskPlace:
         state: such as `running`; None if it has none yet.
         try_number, max_tries: as Airflow has them.
         started: the present or last try.
+        region_id, region_index: in Airflow 3.4, its place among the instances of a mapped task, or of a loop of tasks.
+        iteration: of a loop of tasks.
     """
 
     dag_id: str
@@ -54,10 +56,14 @@ class TaskPlace:
     try_number: int = 0
     max_tries: int = 0
     started: datetime | None = None
+    region_id: str | None = None
+    region_index: int | None = None
+    iteration: int | None = None
 
     @classmethod
     def of(cls, found: Mapping[str, Any]) -> TaskPlace:
         """From an answer of the API."""
+        loop = found.get("loop_iteration") or {}
         return cls(
             dag_id=found["dag_id"],
             run_id=found["dag_run_id"],
@@ -67,11 +73,15 @@ class TaskPlace:
             try_number=found["try_number"],
             max_tries=found["max_tries"],
             started=moment(found["start_date"]),
+            region_id=found.get("region_id"),
+            region_index=found.get("region_index"),
+            iteration=loop.get("iteration"),
         )
 
     def __str__(self) -> str:
         index = "" if self.map_index < 0 else f"[{self.map_index}]"
-        return f"{self.dag_id} {self.run_id} {self.task_id}{index}"
+        iteration = "" if self.iteration is None else f" (iteration {self.iteration})"
+        return f"{self.dag_id} {self.run_id} {self.task_id}{index}{iteration}"
 
     @property
     def instance(self) -> str:
@@ -86,9 +96,16 @@ class TaskPlace:
         return f"{task}/state-store"
 
     @property
-    def params(self) -> dict[str, int]:
+    def params(self) -> dict[str, str | int]:
         """What tells it from other instances of the task."""
-        return {"map_index": self.map_index}
+        return self.region or {"map_index": self.map_index}
+
+    @property
+    def region(self) -> dict[str, str | int]:
+        """Its region and its place there; nothing if it is in none."""
+        if self.region_id is None or self.region_index is None:
+            return {}
+        return {"region_id": self.region_id, "region_index": self.region_index}
 
     member = "task_state_store"
 
@@ -113,7 +130,7 @@ class AssetPlace:
         return path_of("assets", self.asset_id, "state-store")
 
     @property
-    def params(self) -> dict[str, int]:
+    def params(self) -> dict[str, str | int]:
         """None are needed."""
         return {}
 
@@ -229,7 +246,10 @@ def task_places(api: AirflowApi, scope: Scope) -> Places:
         range(len(entries), wanted, len(entries) or 1),
     )
     found = [TaskPlace.of(each) for each in chain(entries, *more)][:wanted]
-    seen = {(each.dag_id, each.run_id, each.task_id, each.map_index): each for each in found}
+    seen = {
+        (each.dag_id, each.run_id, each.task_id, each.map_index, each.region_id, each.region_index): each
+        for each in found
+    }
     ran = [each for each in seen.values() if each.try_number > 0 or each.state not in _NEVER_RAN]
     return Places(places=ran, total=total - wanted + len(ran))
 

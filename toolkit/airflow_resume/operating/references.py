@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from airflow_resume.errors import OperatingError
 from airflow_resume.operating.api import AirflowApi
 from airflow_resume.operating.places import AssetPlace, Place, TaskPlace, entries_of
 
 NO_REGION = "00000000-0000-0000-0000-000000000000"
+"""The region of all task instances of Airflow 3.3, and of those outside a region in later ones."""
 
 
 def references_of(api: AirflowApi, scopes: Iterable[Mapping[str, object]]) -> list[str]:
@@ -25,7 +25,7 @@ def references_of(api: AirflowApi, scopes: Iterable[Mapping[str, object]]) -> li
             `asset_name` or `asset_uri`.
 
     Raises:
-        AirflowApiError: one of them cannot be asked for. OperatingError: it is in a region of Airflow 3.4.
+        AirflowApiError: one of them cannot be asked for.
     """
     api.get("/version")  # fails if this is not the address of an Airflow
     assets = _Assets(api)
@@ -35,19 +35,16 @@ def references_of(api: AirflowApi, scopes: Iterable[Mapping[str, object]]) -> li
     return [entry.reference for entry in entries_of(api, [*places]) if entry.reference is not None]
 
 
-def is_in_a_region(scope: Mapping[str, object]) -> bool:
-    """Whether the API may not show its values."""
-    return scope.get("region_id") not in {None, NO_REGION}
-
-
 def _places(scope: Mapping[str, Any], assets: _Assets) -> Iterator[Place]:
     if "task_id" not in scope:
         yield from assets.of(scope)
         return
-    if is_in_a_region(scope):
-        raise OperatingError(f"The values of {dict(scope)} are in a region, whose references Airflow does not show.")
     which = {name: scope[name] for name in ("dag_id", "run_id", "task_id")}
-    yield TaskPlace(**which, map_index=scope.get("map_index", -1))
+    index, region = scope.get("map_index", -1), scope.get("region_id")
+    if region not in {None, NO_REGION}:
+        yield TaskPlace(**which, map_index=index, region_id=region, region_index=index)
+        return
+    yield TaskPlace(**which, map_index=index)
     yield TaskPlace(**which)  # a task that was mapped later
 
 

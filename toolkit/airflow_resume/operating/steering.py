@@ -171,7 +171,7 @@ def at_work(api: AirflowApi, found: Entry, record: Record) -> AtWork:
     """Which task instances write the record, or may begin to: that of the record, or those of the owner of a mark."""
     place = found.place
     if isinstance(place, TaskPlace):
-        there = api.found(place.instance)
+        there = api.found(place.instance, **place.region)
         instances = [] if there is None else [TaskPlace.of(there)]
     else:
         instances = _of_owner(api, place, record)
