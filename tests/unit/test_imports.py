@@ -1,9 +1,14 @@
 from __future__ import annotations
 
+import ast
 import subprocess
 import sys
+from collections.abc import Iterator
+from pathlib import Path
 
 import airflow_resume
+import airflow_resume_mixins
+from airflow_resume import compat
 
 CODE = """
 import sys
@@ -82,3 +87,35 @@ def test_every_error_explains_itself_without_a_message() -> None:
     for kind in kinds:
         assert str(kind()).endswith((".", "+.")), kind
         assert str(kind("more")) == "more"
+
+
+def imported_when_run(file: Path) -> Iterator[tuple[str, str]]:
+    """Modules and names that a file imports from them, without those for type checkers."""
+    tree = ast.parse(file.read_text())
+    for_types = {
+        id(node)
+        for block in ast.walk(tree)
+        if isinstance(block, ast.If) and ast.unparse(block.test) == "TYPE_CHECKING"
+        for node in ast.walk(block)
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module and id(node) not in for_types:
+            yield from ((node.module, alias.name) for alias in node.names)
+
+
+def test_names_that_are_elsewhere_in_older_airflows_are_imported_by_one_module_only() -> None:
+    places = {(place, name) for name, found in compat._PLACES.items() for place in found}
+    places |= {(place, name) for name, place in compat._ONLY_NEWER.items()}
+    here = Path(str(airflow_resume.__file__)).parent
+    mixins = Path(str(airflow_resume_mixins.__file__)).parent
+    # On Airflow 3.3 and newer only: a backend of Airflow's own, and the fakes of its stores.
+    newer = {here / "backends" / "hardened.py", here / "testing"}
+    files = [file for folder in (here, mixins) for file in folder.rglob("*.py") if file.name != "compat.py"]
+    wrong = {
+        (str(file.relative_to(here.parent.parent)), *found)
+        for file in files
+        if not newer & {file, *file.parents}
+        for found in imported_when_run(file)
+        if found in places
+    }
+    assert wrong == set()

@@ -1,7 +1,8 @@
 """The file by which the tasks of a worker hear that it is being shut down: `[airflow_resume] drain_file`.
 
 `airflow_resume.drain` reads it in a task. A `preStop` hook or an `ExecStop` touches it, and so does a Celery worker by
-itself (`airflow_resume.celery_worker`). Airflow's workers import this module, so it imports nothing else.
+itself (`airflow_resume.celery_worker`). Airflow's workers import this module, so it imports nothing else before it is
+asked.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ def refused(path: str) -> str | None:
 
 @lru_cache(maxsize=4)
 def _configured(_given: str | None) -> str | None:
-    from airflow.sdk.configuration import conf
+    from airflow_resume.compat import conf
 
     given: str = conf.get(SECTION, OPTION, fallback=None) or ""
     return given.strip() or None
