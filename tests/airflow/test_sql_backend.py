@@ -8,6 +8,8 @@ from __future__ import annotations
 import json
 import signal
 import sqlite3
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -390,3 +392,45 @@ def test_a_worker_that_is_set_up_wrongly_says_so_before_anything_is_done(
     assert run.end() == "failed"
     assert said in run.log(1)
     assert run.elements() == []
+
+
+# --- the command line -------------------------------------------------------------------------------------------------
+
+
+def types(stage: Stage, *arguments: str) -> Any:
+    """What a person types; the decoded answer."""
+    command = [sys.executable, "-c", "import sys; from airflow_resume.command import main; sys.exit(main())"]
+    done = subprocess.run([*command, *arguments, "-o", "json"], capture_output=True, text=True, check=False)
+    say(f"$ airflow-resume {' '.join(arguments)}\n{done.stdout}{done.stderr}")
+    assert done.returncode == 0
+    return json.loads(done.stdout)
+
+
+def test_values_of_a_run_that_was_deleted_are_cleaned_up_and_those_of_another_stay(kept: Stage) -> None:
+    deleted, stays = (LoopRun.start(kept, "kept_loop_once", environment=EVERYTHING, count=3) for _ in range(2))
+    assert [run.end() for run in (deleted, stays)] == ["success", "success"]
+    database = f"sqlite:///{state_file(kept)}"
+    ids = f"('{deleted.run_id}', '{stays.run_id}')"
+    ask(database, f"UPDATE airflow_resume_state SET updated_us = updated_us - 7200000000 WHERE run_id IN {ids}")  # noqa: S608
+    deleted.until_the_scheduler_lets_go()
+    kept.airflow.delete_run(deleted.dag_id, deleted.run_id)
+    where = ("--airflow", kept.airflow.ui_url)
+    plan = types(kept, "cleanup", database, *where, "--dry-run")["plan"]
+    reasons = {each["scope"].get("run_id"): each["reason"] for each in plan}
+    assert reasons[deleted.run_id] == "no reference leads to it"
+    assert reasons[stays.run_id] == "a reference leads to it"
+    assert types(kept, "cleanup", database, *where)["orphaned"] >= 1
+    assert ask(database, f"SELECT run_id FROM airflow_resume_state WHERE run_id IN {ids}") == [(stays.run_id,)]  # noqa: S608
+    assert follow(kept, stays.state_store()["resume.loop.loop"])["n"] == 3
+
+
+def test_a_record_that_a_backend_has_inline_is_shown_and_changed(kept: Stage) -> None:
+    run = LoopRun.start(kept, "kept_loop_once", count=3)
+    assert run.end() == "success"
+    there = (run.dag_id, run.run_id, "run", "--airflow", kept.airflow.ui_url)
+    assert types(kept, "loops", "show", *there)["state"] == "done"
+    assert types(kept, "loops", "rewind", *there, "--to", "3", "--yes")["changed"] is True
+    assert list(run.state_store()["resume.loop.loop"]) == ["__airflow_state_ref__"]
+    kept.airflow.clear(run.dag_id, run.run_id, "run")
+    run.until(lambda: run.task["try_number"] == 2 and run.task["state"] == "success", "the second try")
+    assert run.delivered().attempts == [[0, 1, 2], [2]]

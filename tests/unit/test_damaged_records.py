@@ -127,7 +127,20 @@ def quiet(caplog: pytest.LogCaptureFixture) -> None:
 
 # --- loops ----------------------------------------------------------------------------------------------------
 
-OF_LOOPS = ("pos_at", "ahead", "state", "skips", "page_start", "seen", "short", "inner", "rate", "eta", "inner_at")
+OF_LOOPS = (
+    "pos_at",
+    "ahead",
+    "state",
+    "skips",
+    "page_start",
+    "seen",
+    "short",
+    "inner",
+    "rate",
+    "eta",
+    "inner_at",
+    "by_hand",
+)
 STEERS_LOOPS = {"pos", "done"}
 
 
@@ -153,7 +166,7 @@ def test_loops(name: str) -> None:
 
 # --- jobs -----------------------------------------------------------------------------------------------------
 
-OF_JOBS = ("stray", "lost", "error", "result", "status", "id", "submitted_at", "fingerprint", "waiting")
+OF_JOBS = ("stray", "lost", "error", "result", "status", "id", "submitted_at", "fingerprint", "waiting", "by_hand")
 STEERS_JOBS = {"phase", "id", "status", "token", "result"}
 AT_ONCE = PollPolicy(interval=timedelta(0), max_interval=timedelta(0))
 POLICY = ResumePolicy(poll=AT_ONCE, unknown_timeout=timedelta(0), confirm_gone=timedelta(0))
@@ -188,7 +201,7 @@ def test_jobs(kind: str) -> None:
 
 # --- watermarks -----------------------------------------------------------------------------------------------
 
-OF_MARKS = ("pending", "ties", "untold", "taken_up", "first", "shared", "lag_seconds")
+OF_MARKS = ("pending", "ties", "untold", "taken_up", "first", "shared", "lag_seconds", "by_hand")
 STEERS_MARKS = {"at", "ties", "islands", "outbox"}
 OF_WINDOWS = ("at", "limit", "reset", "ties", "done", "reached")
 STEERS_WINDOWS = {"from", "done", "ties", "reached"}

@@ -24,7 +24,7 @@ from airflow_resume.loops.loop_record import (
     Opened,
     OpenedChanges,
 )
-from airflow_resume.record import Record
+from airflow_resume.record import ByHand, ByHandChanges, Record
 from airflow_resume.stored import StoredModel
 from airflow_resume.watermarks.marks.mark_record import (
     MarkChanges,
@@ -37,6 +37,7 @@ from airflow_resume.watermarks.marks.outbox import OutboxEntry, OutboxEntryChang
 from airflow_resume.watermarks.windows.staged import StageToken, StageTokenChanges
 
 CHANGES: dict[type[StoredModel], Any] = {
+    ByHand: ByHandChanges,
     JobRecord: JobRecordChanges,
     Waiting: WaitingChanges,
     Opened: OpenedChanges,

@@ -57,7 +57,19 @@ DEEP: Any = 1
 for _ in range(80):
     DEEP = [DEEP]
 
+NOT_BY_HAND: list[Any] = [
+    "x",
+    7,
+    [],
+    {},
+    *({"at": moment, "who": "ana", "what": "set"} for moment in NO_TIMES),
+    *({"at": A_TIME, "who": "ana", "what": "set", "start_over": flag} for flag in [*NO_FLAGS, False]),
+    *({"at": A_TIME, "who": "ana", "what": "set", "used": flag} for flag in [*NO_FLAGS, False]),
+    {"at": A_TIME, "who": 7, "what": "set"},
+]
+
 OF_JOBS = cases(
+    by_hand=NOT_BY_HAND,
     v=[True, "1", 1.0, 0],
     token=NO_TOKENS,
     id=[math.nan, math.inf, -math.inf, 2**64, "\ud800", {"a": [math.nan]}, DEEP],
@@ -130,6 +142,7 @@ RUNS: list[Any] = [
     {},
 ]
 OF_LOOPS = cases(
+    by_hand=NOT_BY_HAND,
     done=[*NO_FLAGS, True],
     n=NO_NUMBERS,
     total=NO_NUMBERS,
@@ -253,6 +266,7 @@ def test_a_list_that_has_grown_since_it_was_done_has_nothing_left() -> None:
 
 NO_EPOCHS: list[Any] = ["", " ", "a b", "x" * 65, "é", 7, None]
 OF_MARKS = cases(
+    by_hand=NOT_BY_HAND,
     rev=NO_NUMBERS,
     epoch=NO_EPOCHS,
     by__try=NO_NUMBERS,

@@ -647,6 +647,37 @@ class SinkTableError(SinkError, AirflowFailException):
     statement: str
 
 
+# --- a deployment, seen from the command line -----------------------------------------------------------------
+
+
+class OperatingError(ResumeError):
+    """The state of a deployment could not be read or changed from outside."""
+
+
+class AirflowApiError(OperatingError):
+    """Airflow's REST API cannot be reached, or has refused a request.
+
+    Fields:
+        status: of HTTP; None if there was no answer.
+        call: the method and the path.
+    """
+
+    status: int | None = None
+    call: str
+
+
+class ChangeRefusedError(OperatingError):
+    """A change of a record was refused, and nothing was changed; or it is not known whether it has arrived.
+
+    Fields:
+        why: "running" (its task runs, or may start at any moment), "moved" (the record is not the one that was shown),
+            "risk" (it would lose rows or leave a job alone), "unfit" (it cannot be done with this record), "unknown"
+            (the record that is there now is neither the one before nor the one that was written).
+    """
+
+    why: Literal["running", "moved", "risk", "unfit", "unknown"]
+
+
 # --- rows, of a keyset or a window ----------------------------------------------------------------------------
 
 

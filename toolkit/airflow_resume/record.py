@@ -13,10 +13,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, ClassVar, Generic, TypedDict, TypeVar
 
-from pydantic import ValidationError
+from pydantic import JsonValue, ValidationError
 
 from airflow_resume import values
-from airflow_resume.attempt import Whole, how_to_delete_a_key
+from airflow_resume.attempt import Moment, Whole, Yes, how_to_delete_a_key
 from airflow_resume.errors import (
     InvalidValueError,
     ResumeError,
@@ -29,14 +29,58 @@ from airflow_resume.store import StateStore
 from airflow_resume.stored import StoredModel, places_of
 
 if TYPE_CHECKING:
-    from pydantic import JsonValue
-    from typing_extensions import Self
+    from typing_extensions import Self, Unpack
+
+
+class ByHandChanges(TypedDict, total=False):
+    """What may change in a `ByHand`."""
+
+    claim: str
+    before: JsonValue
+    start_over: Yes | None
+    used: Yes | None
+
+
+class ByHand(StoredModel):
+    """What a person has set in a record from outside of its task, as by `airflow-resume loops rewind`.
+
+    The next attempt goes by it, even after a clear. From then on it only says who it was.
+
+    Args:
+        at: when. `who`, `what` and `why`: in words; `why` may be missing.
+        claim: what `Record.claimed_as` was. An attempt of an older release keeps this note and does not go by it, so
+            the note counts only until the next claim.
+        before: the record as it was, for an undo. `start_over`: the next attempt starts over.
+        used: an attempt went by it. It has dropped `before` and `start_over`.
+    """
+
+    at: Moment
+    who: str
+    what: str
+    why: str | None = None
+    claim: str = ""
+    before: JsonValue = None
+    start_over: Yes | None = None
+    used: Yes | None = None
+
+    def __str__(self) -> str:
+        reason = "" if self.why is None else f": {self.why}"
+        return f"{self.what} by {self.who} at {self.at:%Y-%m-%d %H:%M} UTC{reason}"
+
+    def as_used(self) -> ByHand:
+        """The same, after an attempt went by it."""
+        return self.changed(before=None, start_over=None, used=True)
+
+    def changed(self, **changes: Unpack[ByHandChanges]) -> Self:
+        """The note with these fields; raises as `with_changes`."""
+        return self.with_changes(changes)
 
 
 class RecordChanges(TypedDict, total=False):
     """What may change in any record."""
 
     key: str
+    by_hand: ByHand | None
 
 
 class Record(StoredModel):
@@ -50,6 +94,22 @@ class Record(StoredModel):
 
     v: Whole = 1
     key: str
+    by_hand: ByHand | None = None
+
+    @property
+    def set_by_hand(self) -> ByHand | None:
+        """What a person has set and no attempt has gone by yet."""
+        note = self.by_hand
+        return None if note is None or note.used or note.claim != self.claimed_as() else note
+
+    @property
+    def used_by_hand(self) -> ByHand | None:
+        """What an attempt writes that goes by what a person has set."""
+        return None if self.by_hand is None else self.by_hand.as_used()
+
+    def claimed_as(self) -> str:
+        """A text that changes whenever an attempt claims the record, or moves what it is about."""
+        return ""
 
     def summary(self) -> str | None:
         """The record in one line for a person, without secrets; None if there is no such line."""
@@ -59,6 +119,8 @@ class Record(StoredModel):
         """The record as it is stored. It begins with what people look for. Fields without a value are left out."""
         stored = self.model_dump(mode="json", by_alias=True, exclude_none=True)
         words = self.summary()
+        if self.set_by_hand is not None:
+            words = f"{self.set_by_hand}" if words is None else f"{words}; {self.set_by_hand}"
         line = {} if words is None else {SUMMARY: words}
         return {**line, **{name: stored[name] for name in self.FIRST if name in stored}, **stored}
 

@@ -77,23 +77,9 @@ class Run(TaskRun):
         airflow = self.stage.airflow
         if airflow.run_state(self.dag_id, self.run_id) not in {"success", "failed"}:
             airflow.end_run(self.dag_id, self.run_id)
-        self._until_the_scheduler_lets_go()
+        self.until_the_scheduler_lets_go()
         airflow.delete_run(self.dag_id, self.run_id)
         airflow.trigger(self.dag_id, conf, self.run_id)
-
-    def _until_the_scheduler_lets_go(self) -> None:
-        """Wait until the scheduler has gone through two rounds: it crashes if a run that it works on is deleted.
-
-        It sends a heartbeat after each round, at most every five seconds.
-        """
-        beats: set[str] = set()
-
-        def two_more() -> bool:
-            health = (self.stage.airflow.health() or {}).get("scheduler") or {}
-            beats.update(filter(None, [health.get("latest_scheduler_heartbeat")]))
-            return len(beats) > 2
-
-        self.until(two_more, "the scheduler works on")
 
     def forget_state(self) -> None:
         """Everything that the task has saved."""

@@ -114,6 +114,20 @@ class TaskRun:
     def until_gone(self, process: psutil.Process) -> None:
         self.until(lambda: not is_alive(process), "the process is gone")
 
+    def until_the_scheduler_lets_go(self) -> None:
+        """Wait until the scheduler has gone through two rounds: it crashes if a run that it works on is deleted.
+
+        It sends a heartbeat after each round, at most every five seconds.
+        """
+        beats: set[str] = set()
+
+        def two_more() -> bool:
+            health = (self.stage.airflow.health() or {}).get("scheduler") or {}
+            beats.update(filter(None, [health.get("latest_scheduler_heartbeat")]))
+            return len(beats) > 2
+
+        self.until(two_more, "the scheduler works on")
+
     def until_deferred(self, number: int) -> None:
         """Wait until a try is deferred, and the scheduler knows that its process has ended.
 

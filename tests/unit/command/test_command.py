@@ -66,23 +66,26 @@ def test_a_file_that_is_no_database_is_refused_in_one_line(command: Command, tmp
         assert "not a database" in err
 
 
-# Airflow's errors bring SQLAlchemy along where it is installed.
-HELP = """
+QUICK = """
 import sys
-import airflow.sdk.exceptions
-before = set(sys.modules)
 from airflow_resume.command import main
 try:
-    main(["--help"])
+    main(sys.argv[1:])
 finally:
-    print("loaded", *({"sqlalchemy", "pytest"} & set(sys.modules) - before))
+    heavy = {"airflow", "sqlalchemy", "pytest", "rich", "httpx", "pydantic"}
+    print("loaded", len(sys.modules), *(heavy & set(sys.modules)))
 """
 
 
-def test_the_help_loads_neither_sqlalchemy_nor_pytest() -> None:
-    done = subprocess.run([sys.executable, "-c", HELP], capture_output=True, text=True, check=True)
-    assert "migrate" in done.stdout
-    assert done.stdout.splitlines()[-1] == "loaded"
+@pytest.mark.parametrize(
+    ("arguments", "says"), [(["--version"], "airflow-resume 0."), (["--help"], "migrate"), (["cleanup", "-h"], "URL")]
+)
+def test_help_and_version_load_neither_airflow_nor_sqlalchemy(arguments: list[str], says: str) -> None:
+    done = subprocess.run([sys.executable, "-c", QUICK, *arguments], capture_output=True, text=True, check=True)
+    assert says in done.stdout
+    _, count, *heavy = done.stdout.splitlines()[-1].split()
+    assert heavy == []
+    assert int(count) < 200
 
 
 def test_a_reader_that_stops_early_is_no_error(made: str) -> None:

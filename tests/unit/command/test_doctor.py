@@ -14,15 +14,14 @@ from sqlalchemy import make_url
 
 from airflow_resume.backends import SqlStoreBackend
 from airflow_resume.backends.dialects.base import Journal
-from airflow_resume.command import doctor
-from airflow_resume.command.doctor import innermost_mount
-from airflow_resume.command.findings import (
+from airflow_resume.command import database_doctor as doctor
+from airflow_resume.command.console import Finding, Severity
+from airflow_resume.command.database_doctor import (
     Answers,
     DatabaseFacts,
     File,
-    Finding,
     RowCounts,
-    Severity,
+    innermost_mount,
     is_network,
     judge,
 )

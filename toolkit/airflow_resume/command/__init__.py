@@ -1,159 +1,47 @@
-"""The console command `airflow-resume`: looks after a database of state, and tests any store.
+"""The console command `airflow-resume`: what resumes in an Airflow, databases of state, tests of stores.
 
-This module has the arguments. The module of a subcommand is imported when it runs, so that `--help` is quick and a
-missing package is named only to those who need it.
+`arguments` has the arguments. The module of a subcommand is imported when it runs, so that `--help` and `--version`
+take a fraction of a second, and a missing package is named only to those who need it. Airflow alone takes two seconds.
 """
 
 from __future__ import annotations
 
-import argparse
 import os
-import re
 import sys
 from collections.abc import Sequence
 from importlib import import_module
-from typing import NoReturn
 
-from airflow_resume.errors import ResumeError
+from airflow_resume.command.arguments import parser_for, without_urls
 
 __all__ = ["main"]
 
 FAILED = 1
 """The exit code when something went wrong. The one of a wrong usage is 2."""
+INTERRUPTED = 130
+"""... when somebody pressed Ctrl-C, as shells have it."""
+REFUSED = 4
+"""... when a change of a record was refused."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command, and return its exit code. Errors of ours are one line on stderr."""
     given = sys.argv[1:] if arguments is None else arguments
-    options = _parser(given).parse_args(given)
+    options = parser_for(given).parse_args(given)
     module, _, function = options.run.partition(":")
     try:
         code: int = getattr(import_module(f"{__name__}.{module}"), function)(options)
         sys.stdout.flush()  # here, where a reader that has gone is noticed
-    except ResumeError as error:
-        print("airflow-resume:", _without_urls(" ".join(str(error).split()), given), file=sys.stderr)
-        return FAILED
     except BrokenPipeError:
         # The reader has closed the pipe, so what is flushed at the end must go nowhere.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
+    except Exception as error:
+        from airflow_resume.errors import ChangeRefusedError, ResumeError  # imports Airflow
+
+        if not isinstance(error, ResumeError):
+            raise
+        print("airflow-resume:", without_urls(" ".join(str(error).split()), given), file=sys.stderr)
+        return REFUSED if isinstance(error, ChangeRefusedError) else FAILED
+    except KeyboardInterrupt:
+        return INTERRUPTED
     return code
-
-
-class _Parser(argparse.ArgumentParser):
-    """A parser whose errors quote no URL, because a URL is likely to have a password in it."""
-
-    given: Sequence[str] = ()
-
-    def error(self, message: str) -> NoReturn:
-        super().error(_without_urls(message, self.given))
-
-
-def _without_urls(text: str, given: Sequence[str]) -> str:
-    """The text with `***` for each of the command's arguments that may be a URL or a part of one."""
-    urls = [argument for argument in given if re.search(r"://[^/]*(:|%3A).*@|[?;&#=]", argument)]
-    parts = [part for url in urls for part in (url, url.partition("=")[2], url.partition(":")[2])]
-    for part in sorted({*parts, *(repr(part)[1:-1] for part in parts)} - {""}, key=len, reverse=True):
-        text = text.replace(part, "***")
-    return text
-
-
-def _parser(given: Sequence[str]) -> argparse.ArgumentParser:
-    _Parser.given = given
-    url = _Parser(add_help=False)
-    url.add_argument(
-        "url",
-        metavar="URL",
-        nargs="?",
-        help="as SQLAlchemy writes it, such as sqlite:////srv/state.db;"
-        " left out, [airflow_resume] backend_url or backend_conn_id of Airflow's configuration",
-    )
-    output = _Parser(add_help=False)
-    _add_output(output)
-
-    parser = _Parser(
-        prog="airflow-resume", description="State in a database of your own: look after it, and test a store."
-    )
-    subcommands = parser.add_subparsers(title="subcommands", metavar="SUBCOMMAND", required=True)
-
-    migrate = subcommands.add_parser(
-        "migrate",
-        parents=[url],
-        help="create the tables, or upgrade them to the newest version",
-        description="Create the tables, or upgrade them to the newest version. They are never downgraded. If one of the"
-        " tables is missing, it is created again, empty. A backend also creates and upgrades the tables at its first"
-        " use, but it does not replace a missing one. Run this as a database user who may create tables.",
-    )
-    migrate.add_argument(
-        "--sql", action="store_true", help="print the statements for a user who may change tables, and change nothing"
-    )
-    migrate.add_argument(
-        "--sink", action="store_true", help="make the table of positions of a SqlSink there, and not those of a backend"
-    )
-    migrate.set_defaults(run="database:migrate")
-
-    cleanup = subcommands.add_parser(
-        "cleanup",
-        parents=[url, output],
-        help="delete the values that have expired",
-        description="Delete the values that have expired. Values that Airflow may refer to are kept, as only"
-        " SqlStoreBackend.clean(live=...) knows the references. If a part fails, the exit code is 1: run it again.",
-    )
-    cleanup.add_argument("--dry-run", action="store_true", help="print every value and what would become of it")
-    cleanup.set_defaults(run="database:cleanup")
-
-    rotate = subcommands.add_parser(
-        "rotate",
-        parents=[url, output],
-        help="encrypt all values under the newest key",
-        description="Encrypt all values and their older versions under the newest key, also those in plain text."
-        " Tasks may run meanwhile. The command may be interrupted and run again. A value that cannot be decrypted or"
-        " written stays as it is; the others are still encrypted, and the exit code is 1.",
-    )
-    rotate.add_argument(
-        "--codec",
-        help="fernet, or an object to import (module.name), also from the current folder. Default:"
-        " [airflow_resume] backend_codec of the configuration",
-    )
-    rotate.set_defaults(run="database:rotate")
-
-    conformance = subcommands.add_parser(
-        "conformance",
-        help="test a state store, or a backend of Airflow's, with StoreContract",
-        description="Test a state store, or a backend of Airflow's, with StoreContract. The factory is called for each"
-        " test. It returns an empty store, an empty backend, or a function that opens the same place each time it is"
-        " called, in any process (the tests with several processes need that). It may also return a context manager"
-        " that gives one of these. The exit code is 1 if a test failed.",
-    )
-    conformance.add_argument("factory", metavar="MODULE:FACTORY", help="a function without arguments")
-    conformance.add_argument("-k", dest="select", metavar="EXPRESSION", help="only these tests, as with pytest -k")
-    _add_output(conformance)
-    conformance.set_defaults(run="conformance:run")
-
-    doctor = subcommands.add_parser(
-        "doctor",
-        parents=[url, output],
-        help="look at a database, or at Dags, and say what is wrong",
-        description="Look at a database and say what is wrong with it, and what to do. With --dags, look at the tasks"
-        " of a folder of Dags instead, and say what a SIGKILL, a deploy, a clear and a retry would do to each of them."
-        " Nothing is changed. The exit code is 1 if there is an error: with --dags, a task that may have two jobs, a"
-        " file that cannot be imported, or an item of [airflow_resume] upgrade that cannot be used.",
-    )
-    doctor.add_argument("--dags", metavar="FOLDER", help="a folder of Dags, or a file")
-    doctor.set_defaults(run="doctor:run")
-
-    new_id = subcommands.add_parser(
-        "new-id",
-        parents=[url],
-        help="give a copied database an id of its own",
-        description="Give a copied database, such as a copy of production for staging, an id of its own. Then no"
-        " reference of one database leads to a value of the other. References that were copied with it become errors.",
-    )
-    new_id.add_argument("--back", action="store_true", help="give it the id that it had before the last one")
-    new_id.set_defaults(run="database:new_id")
-    return parser
-
-
-def _add_output(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("-o", "--output", choices=("table", "json"), default="table", help="default: table")
-    parser.add_argument("--json", dest="output", action="store_const", const="json", help="as --output json")

@@ -8,22 +8,26 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
+from datetime import datetime
 from functools import partial
 from pathlib import Path
+from typing import TypedDict
 
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import SQLAlchemyError
 
+from airflow_resume.attempt import utc_now
 from airflow_resume.backends import Judged, SqlStoreBackend
 from airflow_resume.backends.database.database import Database
 from airflow_resume.backends.rows import rotation
+from airflow_resume.backends.rows.cleanup import Reason
 from airflow_resume.backends.schema import migrations
 from airflow_resume.backends.schema.migrations import NEWEST, SchemaState
 from airflow_resume.backends.settings import configured_codec, read_settings
 from airflow_resume.backends.urls.shown import shown_url
 from airflow_resume.backends.values.codecs import Cipher
 from airflow_resume.command.console import lines, look_in_the_current_folder
-from airflow_resume.errors import BackendSettingError, SchemaError, SinkError, UsageError
+from airflow_resume.errors import BackendSettingError, OperatingError, SchemaError, SinkError, UsageError
 from airflow_resume.sinks import SqlSink
 
 
@@ -77,9 +81,10 @@ def cleanup(options: argparse.Namespace) -> int:
     with closing(Database(read_settings(options.url).url)) as database:
         require_tables(database)
     with closing(SqlStoreBackend(options.url)) as backend:
+        known = _references(backend, options)
         if options.dry_run:
-            return _print_plan(backend, options.output)
-        report = backend.clean()
+            return _print_plan(backend, options.output, known)
+        report = backend.clean(**known)
     described = {
         "dry_run": False,
         "expired": report.expired,
@@ -90,12 +95,43 @@ def cleanup(options: argparse.Namespace) -> int:
     return 1 if report.failures else 0
 
 
-def _print_plan(backend: SqlStoreBackend, output: str) -> int:
+class References(TypedDict, total=False):
+    """All references that Airflow has, and when they began to be collected. Nothing, if they are not known."""
+
+    live: list[str]
+    live_as_of: datetime
+
+
+def _references(backend: SqlStoreBackend, options: argparse.Namespace) -> References:
+    """Collect the references, if an Airflow is named.
+
+    Raises:
+        OperatingError: they cannot be collected; or there is none at all, which more likely is another Airflow.
+    """
+    if options.airflow is None:
+        return {}
+    from airflow_resume.command.look import opened
+    from airflow_resume.operating.references import references_of
+
+    began = utc_now()
+    scopes = {tuple(judged.scope.items()): None for judged in backend.plan_cleanup() if judged.reason is Reason.UNKNOWN}
+    with opened(options) as api:
+        found = references_of(api, map(dict, scopes))
+    if scopes and not found and not options.all_gone:
+        raise OperatingError(
+            f"{options.airflow} has no reference to any of the values of {len(scopes)} tasks and assets. Nothing was"
+            " deleted.",
+            "Is it the Airflow that uses this database? If all of its Dag runs were deleted, say --all-gone.",
+        )
+    return {"live": found, "live_as_of": began}
+
+
+def _print_plan(backend: SqlStoreBackend, output: str, known: References) -> int:
     """Print it row by row, because there may be more rows than memory holds."""
     count: Counter[bool] = Counter()
 
     def rows() -> Iterator[tuple[Judged, str]]:
-        for judged in backend.plan_cleanup():
+        for judged in backend.plan_cleanup(**known):
             count[judged.reason.deletes] += 1
             yield judged, "deleted" if judged.reason.deletes else "kept"
 

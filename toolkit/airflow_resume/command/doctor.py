@@ -1,166 +1,244 @@
-"""The subcommand `doctor`: whether a database is as it should be, and what to do where it is not.
-
-This module asks the database and looks at its file. It only reads, and makes neither tables nor a file. `findings` says
-what the answers mean.
-"""
+"""The subcommand `doctor`, and what it says of a running Airflow: `gather` asks, `judge` says what the answers mean."""
 
 from __future__ import annotations
 
 import argparse
-import json
-import os
-import re
+import statistics
 import time
-from collections.abc import Callable, Sequence
-from contextlib import closing, suppress
-from dataclasses import asdict, replace
-from functools import partial
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from email.utils import parsedate_to_datetime
 from importlib import import_module
-from pathlib import Path
-
-from sqlalchemy import func, select
-from sqlalchemy.engine import Connection
+from importlib.metadata import version
+from typing import Any
 
 from airflow_resume.attempt import utc_now
-from airflow_resume.backends.database.database import Database
-from airflow_resume.backends.dialects.base import Dialect
-from airflow_resume.backends.rows.statements import microseconds
-from airflow_resume.backends.schema.migrations import SchemaState, read_state
-from airflow_resume.backends.schema.tables import STATE
-from airflow_resume.backends.settings import read_settings
-from airflow_resume.backends.urls.shown import shown_url
-from airflow_resume.backends.values.codecs import Cipher, Codec
-from airflow_resume.command.console import lines, look_in_the_current_folder
-from airflow_resume.command.database import exists
-from airflow_resume.command.findings import Answers, DatabaseFacts, File, RowCounts, Severity, judge
-from airflow_resume.errors import (
-    BackendSettingError,
-    SchemaError,
-    StoreRefusedError,
-    StoreUnavailableError,
-    UnwritableStoreError,
-    UsageError,
-)
+from airflow_resume.command.console import Finding, error, ok, print_findings, warning
+from airflow_resume.command.look import opened, row_of
+from airflow_resume.errors import AirflowApiError, UsageError
+from airflow_resume.operating.api import AirflowApi
+from airflow_resume.operating.kinds import KINDS
+from airflow_resume.operating.places import Scope, asset_places, entries_of, task_places
 
-PATIENCE_SECONDS = 3.0
-"""How long an answer is waited for. It is short, because a person waits for the doctor."""
-MOUNTS = Path("/proc/mounts")
-"""The list of mounts. Only Linux has it; on other systems the kind of the file system is not known."""
+PACKAGE = "airflow-resume"
+SLOW_SECONDS = 0.25
+"""From this on, each save of a loop is noticed: a loop saves about once in five seconds, and at its end."""
+CLOCK_SECONDS = 5.0
+"""By how many seconds clocks may differ."""
+QUESTIONS = 5
+MOST_NAMED = 3
+FIRST_WITH_STORES = (3, 3)
+
+Settings = Mapping[tuple[str, str], str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class AirflowFacts:
+    """What an Airflow answers.
+
+    Args:
+        airflow: its version. `there`: the version of this package on the API server; None if it is not installed.
+        here: the version of this command.
+        latency: seconds that an answer takes. `clock_seconds`: how far the server's clock is ahead of ours.
+        health: of each component, such as `{"scheduler": "healthy"}`.
+        settings: by section and option; None if the API does not show them.
+        troubles: by noun, what is in trouble: where, and why.
+        counts: by noun, how many records there are. `looked`: at how many of `total` task instances.
+    """
+
+    airflow: str
+    here: str
+    there: str | None = None
+    latency: float = 0.0
+    clock_seconds: float | None = None
+    health: Mapping[str, str] = field(default_factory=dict)
+    settings: Settings | None = None
+    troubles: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    counts: Mapping[str, int] = field(default_factory=dict)
+    looked: int = 0
+    total: int = 0
 
 
 def run(options: argparse.Namespace) -> int:
-    """Ask, and print what was found."""
+    """Look at Dags, at a running Airflow, or at a database; the last needs SQLAlchemy, and the others do not.
+
+    Raises:
+        UsageError: at several of them.
+    """
+    if options.dags is not None and options.url is not None:
+        raise UsageError("doctor looks at a database or at Dags, not at both.", "Give a URL or --dags.")
+    if options.airflow is not None and (options.dags is not None or options.url is not None):
+        raise UsageError("doctor looks at one thing at a time.", "Give a URL, --airflow or --dags.")
+    if options.airflow is not None:
+        return look(options)
+    # By its name, as the toolkit does not know the mixins.
+    module, function = "airflow_resume.command.database_doctor", "look"
     if options.dags is not None:
-        if options.url is not None:
-            raise UsageError("doctor looks at a database or at Dags, not at both.", "Give a URL or --dags.")
-        # By its name, as the toolkit does not know the mixins.
-        of_dags: Callable[[argparse.Namespace], int] = import_module("airflow_resume_mixins.dag_doctor").run
-        return of_dags(options)
-    settings = read_settings(options.url)
-    with closing(Database(settings.url, patience=PATIENCE_SECONDS)) as database:
-        findings = judge(replace(gather(database), codec=_why_no_codec(settings.codec)))
-        name = shown_url(database.url)
-    if options.output == "json":
-        found = [{**asdict(finding), "level": finding.level.value} for finding in findings]
-        print(json.dumps({"database": name, "findings": found}, indent=2))
-    else:
-        print(name)
-        rows = [(finding.level.value, finding.about, finding.found) for finding in findings]
-        heading, *others = lines(("LEVEL", "ABOUT", "FOUND"), rows)
-        print(heading)
-        for finding, line in zip(findings, others, strict=True):
-            print(line)
-            if finding.remedy:
-                print("         ->", finding.remedy)
-    return 1 if any(finding.level is Severity.ERROR for finding in findings) else 0
+        module, function = "airflow_resume_mixins.dag_doctor", "run"
+    looks: Callable[[argparse.Namespace], int] = getattr(import_module(module), function)
+    return looks(options)
 
 
-def gather(database: Database) -> DatabaseFacts:
-    """Ask for everything. That nothing answers is a fact as well."""
-    dialect, path = database.dialect, database.dialect.file_of(database.url)
-    facts = DatabaseFacts(file=None if path is None else _look_at(path, dialect.files_of(path)))
-    if facts.file is not None and not facts.file.exists:
-        return facts
-    try:
-        return replace(facts, answers=database.as_it_is(partial(_ask, dialect)))
-    except (UnwritableStoreError, StoreRefusedError, StoreUnavailableError) as error:
-        return replace(facts, trouble=" ".join(str(error).split()))
+def look(options: argparse.Namespace) -> int:
+    """Ask, and print what was found."""
+    with opened(options) as api:
+        facts = gather(api, utc_now())
+    return print_findings("airflow", api.url, judge(facts), options.output)
 
 
-def _why_no_codec(codec: Codec | str | None) -> BackendSettingError | None:
-    look_in_the_current_folder()
-    try:
-        Cipher(codec).check()
-    except BackendSettingError as error:
-        return error
+# --- the questions --------------------------------------------------------------------------------------------
+
+
+def gather(api: AirflowApi, now: datetime) -> AirflowFacts:
+    """Ask for everything. What may not be asked for stays unknown."""
+    answered = []
+    for _ in range(QUESTIONS):
+        began = time.monotonic()
+        api.get("/dags", limit=1)
+        answered.append(time.monotonic() - began)
+    places = task_places(api, Scope())
+    rows: dict[str, list[Any]] = {noun: [] for noun in KINDS}
+    for where in (places.places, asset_places(api)):
+        for entry in entries_of(api, where, "resume."):
+            for noun, kind in KINDS.items():
+                if entry.key.startswith(kind.prefix):
+                    rows[noun].append(row_of(kind, entry, now))
+    return AirflowFacts(
+        airflow=str(api.get("/version")["version"]),
+        here=version(PACKAGE),
+        there=_version_there(api),
+        latency=statistics.median(answered),
+        clock_seconds=_clock_seconds(api),
+        health={name: str(found["status"]) for name, found in api.get("/monitor/health").items() if found["status"]},
+        settings=_settings(api),
+        troubles={
+            noun: [f"{row.place} {row.name}: {row.trouble}" for row in found if row.trouble]
+            for noun, found in rows.items()
+        },
+        counts={noun: len(found) for noun, found in rows.items()},
+        looked=len(places.places),
+        total=places.total,
+    )
+
+
+def _version_there(api: AirflowApi) -> str | None:
+    with suppress(AirflowApiError):
+        for each in api.pages("/providers", "providers"):
+            if each["package_name"] == PACKAGE:
+                return str(each["version"])
     return None
 
 
-def _ask(dialect: Dialect, connection: Connection) -> Answers:
-    version = str(connection.exec_driver_sql(dialect.ask_version).scalar_one())
-    found, damage, rows, ahead = SchemaState(), None, None, None
-    try:
-        found = read_state(connection)
-        found.require_whole()
-    except SchemaError as error:
-        damage = error
-    if found.may_be_used and damage is None:
-        count = select(func.count()).select_from(STATE)
-        expired = count.where(STATE.c.expires_us < microseconds(utc_now()))
-        rows = RowCounts(all=connection.execute(count).scalar_one(), expired=connection.execute(expired).scalar_one())
-    if dialect.ask_time is not None:
-        before = time.time()
-        there = float(connection.exec_driver_sql(dialect.ask_time).scalar_one())
-        ahead = there - (before + time.time()) / 2  # the middle of the question
-    return Answers(
-        product=f"{dialect.product_of(version)} {version}",
-        schema=found.version,
-        usable=found.may_be_used,
-        damage=None if damage is None else damage.message,
-        remedy="" if damage is None else damage.remedy or "",
-        may_create=dialect.may_create(connection) if found.is_outdated else None,
-        rows=rows,
-        packet_limit=dialect.packet_limit(connection),
-        clock_seconds=ahead,
-        journal=dialect.journal(connection),
-    )
+def _settings(api: AirflowApi) -> Settings | None:
+    with suppress(AirflowApiError):
+        sections = api.get("/config")["sections"]
+        return {(part["name"], each["key"]): str(each["value"]) for part in sections for each in part["options"]}
+    return None
 
 
-# --- the file -------------------------------------------------------------------------------------------------
-
-
-def _look_at(path: Path, files: Sequence[Path]) -> File:
-    is_there = exists(path)
-    open_to_others = []
-    for file in files:
-        with suppress(OSError):
-            if file.stat().st_mode & 0o077:
-                open_to_others.append(file.name)
-    return File(
-        path=path,
-        exists=is_there,
-        writable=all(os.access(place, os.W_OK) for place in (path if is_there else path.parent, path.parent)),
-        file_system=file_system_of(path),
-        open_to_others=open_to_others,
-    )
-
-
-def file_system_of(path: Path) -> str | None:
-    """The kind of file system that a file lies on, as `mount` names it, or None when it cannot be found out."""
-    try:
-        mounts = MOUNTS.read_text(errors="surrogateescape")
-    except OSError:
+def _clock_seconds(api: AirflowApi) -> float | None:
+    """How far the clock of the API server is ahead; its header has whole seconds."""
+    if api.date is None:
         return None
-    return innermost_mount(path.resolve(), mounts)
+    said, heard = api.date
+    with suppress(ValueError, TypeError):
+        behind = (heard - parsedate_to_datetime(said).astimezone(timezone.utc)).total_seconds()
+        return 0.0 if 0 <= behind <= 1 else -behind
+    return None
 
 
-def innermost_mount(path: Path, mounts: str) -> str | None:
-    """The kind of the innermost mount that has the path; of two at one place the later covers the other."""
-    found: tuple[int, str] | None = None
-    for line in mounts.splitlines():
-        _, escaped, kind, *_ = line.split(" ")
-        point = re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), escaped)  # spaces and the like
-        depth = len(Path(point).parts)
-        if path.is_relative_to(point) and (found is None or depth >= found[0]):
-            found = (depth, kind)
-    return None if found is None else found[1]
+# --- the findings ---------------------------------------------------------------------------------------------
+
+
+def judge(facts: AirflowFacts) -> list[Finding]:
+    """Everything that was looked at."""
+    found = [_airflow(facts), _package(facts), *_server(facts)]
+    if facts.settings is None:
+        remedy = "Set [api] expose_config = non-sensitive-only, or look yourself."
+        found.append(warning("settings", "the API does not show them to this user", remedy))
+    else:
+        found += _of_settings(facts.settings)
+    return [*found, *_of_records(facts)]
+
+
+def _airflow(facts: AirflowFacts) -> Finding:
+    parts = facts.airflow.split(".")[:2]
+    numbers = tuple(int(part) for part in parts if part.isdecimal())
+    if numbers < FIRST_WITH_STORES:
+        return error(
+            "Airflow", f"{facts.airflow}, which has no state stores", "See docs/installing.md: Airflow 3.0 to 3.2."
+        )
+    return ok("Airflow", facts.airflow)
+
+
+def _package(facts: AirflowFacts) -> Finding:
+    if facts.there is None:
+        return ok(PACKAGE, f"{facts.here} here; the API server does not say whether it has it")
+    if facts.there != facts.here:
+        remedy = "Records may have fields that the older one does not know: use the same release everywhere."
+        return warning(PACKAGE, f"{facts.here} here, {facts.there} on the API server", remedy)
+    return ok(PACKAGE, f"{facts.here}, here and on the API server")
+
+
+def _server(facts: AirflowFacts) -> Iterator[Finding]:
+    for name, status in facts.health.items():
+        if status == "healthy":
+            yield ok(name, status)
+        else:
+            yield error(name, status, "Tasks do not start, or triggers do not fire, until it runs again.")
+    milliseconds = f"{facts.latency * 1000:.0f} ms an answer"
+    if facts.latency < SLOW_SECONDS:
+        yield ok("API latency", milliseconds)
+    else:
+        yield warning("API latency", milliseconds, "Each save of a record takes as long: more [api] workers help.")
+    if facts.clock_seconds is not None:
+        ahead = facts.clock_seconds
+        text = f"the API server's is {abs(ahead):.0f} s {'ahead' if ahead > 0 else 'behind'}"
+        if abs(ahead) <= CLOCK_SECONDS:
+            yield ok("clock", text)
+        else:
+            yield warning("clock", text, "Set all clocks by NTP: what is old or stalled is judged by them.")
+
+
+def _of_settings(settings: Settings) -> Iterator[Finding]:
+    def option(section: str, name: str) -> str:
+        return settings.get((section, name), "").strip()
+
+    server, workers = option("state_store", "backend"), option("workers", "state_store_backend")
+    if server.endswith("SqlStoreBackend"):
+        remedy = "It belongs to [workers] state_store_backend: here the UI and the API see nothing of it."
+        yield error("backend (server)", server, remedy)
+    elif server:
+        yield ok("backend (server)", server.rpartition(".")[2])
+    if not workers:
+        yield ok("backend (workers)", "none: values are in Airflow's database")
+    elif not workers.endswith("SqlStoreBackend"):
+        yield ok("backend (workers)", workers)
+    elif option("airflow_resume", "backend_url") or option("airflow_resume", "backend_conn_id"):
+        yield ok("backend (workers)", workers.rpartition(".")[2])
+    else:
+        remedy = "Set [airflow_resume] backend_url or backend_conn_id, unless only workers have it."
+        yield warning(
+            "backend (workers)", f"{workers.rpartition('.')[2]}, and the server knows no database of it", remedy
+        )
+    days = option("state_store", "default_retention_days")
+    if days:
+        yield ok("retention", f"{days} days for your own values; records of airflow-resume never expire")
+    if option("state_store", "clear_on_success").lower() == "true":
+        remedy = "A task that is cleared after its success does all of its work again. Set it to False to avoid that."
+        yield warning("clear_on_success", "records are deleted when their task succeeds", remedy)
+
+
+def _of_records(facts: AirflowFacts) -> Iterator[Finding]:
+    if facts.total > facts.looked:
+        yield ok("task instances", f"looked at the newest {facts.looked} of {facts.total} that are not finished")
+    for noun, count in facts.counts.items():
+        troubles = facts.troubles.get(noun, ())
+        if not troubles:
+            yield ok(noun, f"{count}, none in trouble")
+            continue
+        named = "; ".join(troubles[:MOST_NAMED]) + ("; ..." if len(troubles) > MOST_NAMED else "")
+        remedy = f"`airflow-resume {noun} list --trouble` shows all of them; docs/operating.md says what to do."
+        yield warning(noun, f"{len(troubles)} of {count} in trouble: {named}", remedy)

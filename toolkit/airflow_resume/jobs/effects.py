@@ -55,11 +55,14 @@ class JobEffects:
         """Why another generation is due, for the history."""
         if self._search.stray is Stray.ENDED:
             return "its job has ended, and the record of it was lost"
-        if self._slot.known.stray:
+        known = self._slot.known
+        if known.stray:
             return "not a job of this run"
+        if known.id is None and known.phase is Phase.TERMINAL and known.by_hand is not None:
+            return str(known.by_hand)
         if self._situation.is_unwanted:
             return "cleared or changed"
-        return "ended without success" if self._slot.known.id is not None else "nothing was created"
+        return "ended without success" if known.id is not None else "nothing was created"
 
     def adopt(self) -> None:
         """Save the found job in the record, in order to wait for it."""

@@ -166,6 +166,10 @@ class JobRecord(Record):
         if any(later <= earlier for earlier, later in pairwise([*past, self.generation])):
             raise ValueError("the generations of the history precede this one, in order")
 
+    def claimed_as(self) -> str:
+        """The generation, and the claim of the last attempt."""
+        return f"{self.generation} {self.claim.try_number} {self.claim.at.isoformat()}"
+
     def summary(self) -> str:
         """Such as `submitted as application_17 at 2026-01-01 13:20 UTC, active, try 2 since 2026-01-01 14:05 UTC`."""
         status = None if self.status is None else self.status.value
@@ -215,7 +219,7 @@ class JobRecord(Record):
             fingerprint=fingerprint,
             history=history,
             unknown=self.model_extra or {},  # fields of a newer version are kept
-        )
+        ).changed(by_hand=self.used_by_hand)
 
 
 def first_generation(key: str, attempt: Attempt, *, name: str, now: datetime, fingerprint: str | None) -> JobRecord:

@@ -133,9 +133,14 @@ class JobRecordSlot:
             return
         self.record = record
         self.found = FoundRecord(earlier_try=record.claim.try_number, has_job=record.id is not None)
-        ended = record.phase is Phase.TERMINAL
-        self.cleared = self._attempt.cleared_since(record.epoch, self.found.earlier_try, ended=ended)
-        self.save(claim=self._attempt.claim(self.now()))
+        claim = self._attempt.claim(self.now())
+        if record.set_by_hand is None:
+            ended = record.phase is Phase.TERMINAL
+            self.cleared = self._attempt.cleared_since(record.epoch, self.found.earlier_try, ended=ended)
+            self.save(claim=claim)
+        else:  # it was set for the next attempt, also if that comes from a clear; a later clear counts as usual
+            log.info("The job of slot %r goes by what was set by hand: %s", self.name, record.set_by_hand)
+            self.save(claim=claim, epoch=self._attempt.epoch, by_hand=record.used_by_hand)
         self.mirror()
 
     def _read(self) -> JobRecord | None:

@@ -280,6 +280,10 @@ class LoopRecord(Record, Level):
         if self.is_done_too_early and not may_be_short:
             raise ValueError("a loop that is done has done all its elements")
 
+    def claimed_as(self) -> str:
+        """How often the loop was opened."""
+        return str(self.at.opens)
+
     def summary(self) -> str | None:
         """As the writer saw it: only the source knows what an element is called, and how many rows it has."""
         return self.in_words

@@ -34,6 +34,7 @@ class Opening(str, Enum):
     START = "started"
     RESUME = "resumed"
     RESTART_ASKED = "started over, as restart=True says"
+    RESTART_BY_HAND = "started over, as a person has asked"
     RESTART_DONE = "started over, as an earlier run was done"
     RESTART_CLEARED = "started over, as the task was cleared"
     RESTART_CHANGED = "started over, as the source changed"
@@ -98,6 +99,7 @@ class SavedFacts:
         damaged: why no attempt can have saved this position or state; None if one can have.
         retried: whether this task instance saved the position and was not cleared since. Then `restart=True` has
             already had its effect.
+        start_over: whether a person has asked for a new start by hand.
     """
 
     cleared: Cleared = Cleared.NO
@@ -108,12 +110,15 @@ class SavedFacts:
     done: bool = False
     damaged: str | None = None
     retried: bool = False
+    start_over: bool = False
 
 
 def decide_opening(facts: SavedFacts | Literal["nothing", "unreadable"], policy: OpeningPolicy) -> Opening:
     """What to do with what an earlier attempt saved."""
     if facts == "nothing":
         return Opening.START
+    if isinstance(facts, SavedFacts) and facts.start_over:
+        return Opening.RESTART_BY_HAND
     if policy.restart and not (isinstance(facts, SavedFacts) and facts.retried and facts.damaged is None):
         return Opening.RESTART_ASKED
     return _decide_unreadable(policy) if facts == "unreadable" else _decide_saved(facts, policy)
@@ -177,6 +182,8 @@ def cleared_of(record: LoopRecord, attempt: Attempt) -> Cleared:
 
 def stalls_of(record: LoopRecord, attempt: Attempt) -> int:
     """How many attempts in a row died at the saved position; after a clear the count starts again."""
+    if record.set_by_hand is not None:
+        return 0
     came_further, cleared = record.where() != record.at.where, cleared_of(record, attempt) is Cleared.YES
     if came_further or cleared or record.at.left:
         return 0
@@ -188,6 +195,8 @@ def facts_of(
 ) -> SavedFacts:
     """The facts about the outermost loop."""
     level = inner_facts_of(record, source, definition=definition, now=now)
+    if record.set_by_hand is not None:  # it was set for the next attempt, also if that comes from a clear
+        return replace(level, retried=True, start_over=record.set_by_hand.start_over is True)
     cleared = cleared_of(record, attempt)
     same_run = attempt.has_identity and record.at.epoch.run_started == attempt.epoch.run_started
     retried = same_run and cleared is not Cleared.YES

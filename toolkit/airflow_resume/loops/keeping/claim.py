@@ -92,6 +92,8 @@ def prepared_claim(
             raise found
         log.warning("Loop %r: %s", plan.name, found)
         found = None
+    if found is not None and found.set_by_hand is not None:
+        log.info("Loop %r goes by what was set by hand: %s", plan.name, found.set_by_hand)
     if opening is Opening.NOTHING_LEFT and plan.keeping.store is not None and found is not None:
         _say_that_nothing_is_left(plan.name, found, attempt)
     record = _claimed(found, opening, plan, attempt)
@@ -158,6 +160,7 @@ def _claimed(found: LoopRecord | None, opening: Opening, plan: Plan[Any], attemp
         sink=True if plan.keeping.sink is not None else None,
         rate=None,
         eta=None,
+        by_hand=record.used_by_hand,
     )
 
 

@@ -200,6 +200,7 @@ class MarkCodec(Generic[T]):
             shared=_true_or_none(shared) if owner is not None else record.shared,
             first=first if record.first is None else record.first,
             lag_seconds=age_seconds(mark.at),
+            by_hand=record.used_by_hand,
         )
         return with_outbox(moved, outbox_of(record) if outbox is None else outbox)
 

@@ -190,7 +190,9 @@ class MarkMaker(Generic[T]):
             return made
         history = self._codec.newest((*before.history, self._move_to(at)))
         first = self.answer if before.first is None else before.first
-        made = made.changed(owner=before.owner, shared=before.shared, first=first, history=history)
+        made = made.changed(
+            owner=before.owner, shared=before.shared, first=first, history=history, by_hand=before.used_by_hand
+        )
         return with_outbox(made, outbox_of(before))
 
     def _journal_moves(self) -> tuple[Move, ...]:

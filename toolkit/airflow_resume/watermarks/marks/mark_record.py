@@ -172,6 +172,10 @@ class MarkRecord(Record):
         """The record with these fields; raises as `with_changes`."""
         return self.with_changes(changes)
 
+    def claimed_as(self) -> str:
+        """Which mark it is, and where it stands."""
+        return f"{self.epoch} {_shown(self.at)}"
+
     def summary(self) -> str:
         """Such as `at 2026-01-01T00:00:00+00:00, 1:02:03 before the time of writing, moved by run daily_7, try 2`."""
         lag = (

@@ -94,6 +94,8 @@ class StoredMark(Generic[T]):
             if self._codec.is_record(stored) and self._codec.is_of_this_cursor(
                 record := self._codec.decoded(self._slot, stored)
             ):
+                if record.set_by_hand is not None and record.set_by_hand.start_over:
+                    return self._started_over(record)
                 return record  # if two runs have made the mark, this is the record that was written last
             self._before_write()
             if stored is None and self._maker.take_up_0_1():
@@ -107,6 +109,12 @@ class StoredMark(Generic[T]):
             key=self.key,
             asset=self._options.asset.name,
         )
+
+    def _started_over(self, before: MarkRecord) -> MarkRecord:
+        """The mark at the initial value, as a person has asked."""
+        log.warning("The mark %r starts over: %s", self.key, before.set_by_hand)
+        self._before_write()
+        return self._slot.write(self._maker.reset(self._maker.first(before), before))
 
     def check_owner(self, record: MarkRecord, mover: Mover | None = None) -> None:
         """Check that the mover, by default the running task, may move this mark.

@@ -1,0 +1,272 @@
+"""`list`, `show` and `watch` of `jobs`, `loops` and `marks`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime
+from itertools import count
+from typing import Any
+
+from airflow_resume.attempt import utc_now
+from airflow_resume.command.console import as_json, dumped, lines, pairs, plain
+from airflow_resume.errors import ResumeError, UsageError
+from airflow_resume.operating.api import URL, AirflowApi
+from airflow_resume.operating.kinds import KINDS, Kind, UnreadableRow, cells_of, details
+from airflow_resume.operating.places import (
+    LATEST,
+    Entry,
+    Place,
+    Scope,
+    TaskPlace,
+    asset_places,
+    entries_of,
+    newest_run,
+    task_places,
+)
+from airflow_resume.operating.rows import decoded, digest_of
+from airflow_resume.operating.steering import the_one
+from airflow_resume.record import Record
+
+TROUBLE = 3
+"""The exit code of `--check` when something is in trouble."""
+
+
+@contextmanager
+def opened(options: argparse.Namespace) -> Iterator[AirflowApi]:
+    """The Airflow that the options name. With `-v` it is said at the end how many requests were made.
+
+    Raises:
+        UsageError: the address cannot be used. AirflowApiError: Airflow does not answer.
+    """
+    with AirflowApi(options.airflow or os.environ.get(URL) or _configured()) as api:
+        try:
+            yield api
+        finally:
+            if options.verbose:
+                print(f"{api.calls} requests to {api.url}, {api.seconds:.2f} s in all", file=sys.stderr)
+
+
+def _configured() -> str:
+    from airflow_resume.compat import conf
+
+    return str(conf.get("api", "base_url", fallback=None) or "http://localhost:8080")
+
+
+# --- the verbs ------------------------------------------------------------------------------------------------
+
+
+def rows(options: argparse.Namespace) -> int:
+    """Print a row for each record."""
+    kind, now = KINDS[options.noun], utc_now()
+    with opened(options) as api:
+        found = Looks(options, kind).look(api, now)
+    print_rows(kind, found, options.output, now)
+    return TROUBLE if options.check and any(row.trouble for row in found) else 0
+
+
+def show(options: argparse.Namespace) -> int:
+    """Print all about one record."""
+    kind, now = KINDS[options.noun], utc_now()
+    with opened(options) as api:
+        found = find(api, options, kind)
+    row = row_of(kind, found, now)
+    record: Record | None = None
+    if not isinstance(row, UnreadableRow) and row.state != "typed":
+        record = decoded(found, kind.record)
+    said = details(kind, row, record, now)
+    if options.output in {"json", "yaml"}:
+        print(dumped({**as_json(row), "next": _next(kind, said), "stored": found.value}, options.output))
+    elif options.output == "plain":
+        print("\n".join(plain((name, value) for name, value in said.items() if value not in (None, ""))))
+    else:
+        print("\n".join(pairs(said)))
+    return TROUBLE if options.check and row.trouble else 0
+
+
+def watch(options: argparse.Namespace) -> int:
+    """Print the rows again and again."""
+    kind = KINDS[options.noun]
+    looks = Looks(options, kind)
+    found: tuple[Any, ...] = ()
+    with opened(options) as api, _screen(kind, options) as draw:
+        for looked in count() if options.times is None else range(options.times):
+            time.sleep(options.every if looked else 0)
+            now = utc_now()
+            found = looks.look(api, now)
+            draw(found, now)
+    return TROUBLE if options.check and any(row.trouble for row in found) else 0
+
+
+def _next(kind: Kind, said: dict[str, object]) -> dict[str, object]:
+    return {name: said[name] for name in kind.again if name in said}
+
+
+# --- what is found --------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Looks:
+    """Looks at the records, maybe again and again.
+
+    From the second look on, task instances are left out that had no record and are over.
+    """
+
+    options: argparse.Namespace
+    kind: Kind
+    empty: set[tuple[object, ...]] = field(default_factory=set)
+
+    def look(self, api: AirflowApi, now: datetime) -> tuple[Any, ...]:
+        """A row for each record."""
+        options, kind = self.options, self.kind
+        places = [place for place in _places(api, options) if self._identity(place) not in self.empty]
+        with_records = set()
+        found = []
+        for entry in entries_of(api, places, kind.prefix):
+            with_records.add(self._identity(entry.place))
+            row = row_of(kind, entry, now)
+            if options.name in {None, row.name} and (row.trouble or not options.trouble):
+                found.append(row)
+        over = (place for place in places if isinstance(place, TaskPlace) and place.state in {"success", "skipped"})
+        self.empty |= {self._identity(place) for place in over} - with_records
+        return tuple(found)
+
+    def _identity(self, place: Place) -> tuple[object, ...]:
+        return (str(place), place.try_number if isinstance(place, TaskPlace) else None)
+
+
+def _places(api: AirflowApi, options: argparse.Namespace) -> list[Place]:
+    if options.noun == "marks":
+        return [*asset_places(api, options.asset)]
+    found = task_places(
+        api,
+        Scope(
+            dag_id=options.dag,
+            run_id=options.dag_run,
+            task_id=options.task,
+            map_index=options.map_index,
+            finished=options.all,
+            most=options.most,
+        ),
+    )
+    if found.is_cut:
+        print(f"Looked at the newest {options.most} of {found.total} task instances: see --most", file=sys.stderr)
+    return [*found.places]
+
+
+def row_of(kind: Kind, entry: Entry, now: datetime) -> Any:
+    """The row of a record; one that says why, if it cannot be read."""
+    name = entry.key.removeprefix(kind.prefix)
+    if entry.reference is not None:
+        trouble, state = "the record is in a database of its own", "elsewhere"
+    else:
+        try:
+            return kind.row(entry, now)
+        except ResumeError as error:
+            trouble, state = error.message, "unreadable"
+    return UnreadableRow(
+        place=entry.place,
+        name=name,
+        key=entry.key,
+        state=state,
+        trouble=trouble,
+        digest=digest_of(entry.value),
+        updated=entry.updated,
+    )
+
+
+def find(api: AirflowApi, options: argparse.Namespace, kind: Kind) -> Entry:
+    """The one record that the options name.
+
+    Raises:
+        UsageError: there is none, or more than one.
+    """
+    places: list[Place] = []
+    if options.noun == "marks":
+        places += asset_places(api, options.asset)
+    else:
+        run_id = newest_run(api, options.dag) if options.dag_run == LATEST else options.dag_run
+        index = -1 if options.map_index is None else options.map_index
+        place = TaskPlace(dag_id=options.dag, run_id=run_id, task_id=options.task, map_index=index)
+        there = api.found(place.instance)
+        if there is None:
+            raise UsageError(f"There is no task instance {place}.", "A mapped one needs --map-index.", name=str(place))
+        places = [TaskPlace.of(there)]
+    names = [_name_of(kind, options)] if options.name is not None else None
+    found = [
+        entry
+        for entry in entries_of(api, places, kind.prefix)
+        if (names is None or _names(kind, entry)[0] in names) and _is_of_partition(kind, options, entry)
+    ]
+    return the_one(found, kind.noun, names=lambda entry: entry.key.removeprefix(kind.prefix))
+
+
+def _name_of(kind: Kind, options: argparse.Namespace) -> str:
+    return str(options.name).removeprefix(kind.prefix)
+
+
+def _names(kind: Kind, entry: Entry) -> tuple[str, str | None]:
+    if kind.noun != "mark":
+        return entry.key.removeprefix(kind.prefix), None
+    from airflow_resume.operating.mark_rows import names_of
+
+    return names_of(entry.key)
+
+
+def _is_of_partition(kind: Kind, options: argparse.Namespace, entry: Entry) -> bool:
+    return kind.noun != "mark" or options.partition in {None, _names(kind, entry)[1]}
+
+
+# --- what is printed ------------------------------------------------------------------------------------------
+
+
+def print_rows(kind: Kind, rows: tuple[Any, ...], output: str, now: datetime) -> None:
+    """Print the rows in the form that was asked for."""
+    if output in {"json", "yaml"}:
+        print(dumped(rows, output))
+        return
+    cells = [cells_of(kind, row, now) for row in rows]
+    for line in plain(cells) if output == "plain" else lines([*kind.columns], cells):
+        print(line)
+
+
+@contextmanager
+def _screen(kind: Kind, options: argparse.Namespace) -> Iterator[Callable[[tuple[Any, ...], datetime], None]]:
+    """Draws the rows in place on a terminal; elsewhere one after the other, as JSON on one line for each look."""
+    if options.output != "table" or not sys.stdout.isatty():
+
+        def one_after_the_other(rows: tuple[Any, ...], now: datetime) -> None:
+            if options.output == "json":
+                print(json.dumps(as_json(rows)), flush=True)
+            else:
+                print_rows(kind, rows, options.output, now)
+                print(flush=True)
+
+        yield one_after_the_other
+        return
+    from rich.live import Live
+
+    with Live(auto_refresh=False, screen=False) as live:
+        yield lambda rows, now: live.update(_table(kind, rows, now), refresh=True)
+
+
+def _table(kind: Kind, rows: tuple[Any, ...], now: datetime) -> Any:
+    from rich.table import Table
+    from rich.text import Text
+
+    from airflow_resume.command.console import shown
+
+    table = Table(box=None, caption=f"{now:%H:%M:%S} UTC, Ctrl-C ends", caption_justify="left")
+    for name in kind.columns:
+        table.add_column(name, overflow="fold")
+    for row in rows:
+        style = "bold red" if row.trouble else ""
+        cells = cells_of(kind, row, now)
+        table.add_row(*(Text(shown(cell), style=style) for cell in cells))  # a text, so that nothing is markup
+    return table

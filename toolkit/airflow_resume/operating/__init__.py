@@ -1,0 +1,10 @@
+"""Looks at what resumes in a running Airflow, and changes it safely, through Airflow's public REST API.
+
+- `api`: the requests, and how to log in.
+- `places`: which task instances and assets there are, and the records in their state.
+- `job_rows`, `loop_rows`, `mark_rows`: what a record says at a given time. Pure.
+- `kinds`: what is shown of each of the three kinds. Pure.
+- `changes`, `job_changes`, `loop_changes`, `mark_changes`: the record after a change by a person. Pure.
+- `steering`: makes a change: refuses where it is not safe, writes, and looks whether it has arrived.
+- `references`: all references that Airflow has to values in a database of its own.
+"""

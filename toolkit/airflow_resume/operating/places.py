@@ -1,0 +1,299 @@
+"""Where records are: task instances and assets, and what they have in their state.
+
+At most one request is made for the state of each task instance and asset, and eight at a time.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+from airflow_resume.errors import UsageError
+from airflow_resume.operating.api import PAGE, AirflowApi, path_of
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
+
+ENVELOPE = "__airflow_state_ref__"
+"""The one field of the object that Airflow's API shows in place of a value, if workers have a backend of their own."""
+REFERENCE = "airflow-resume:"
+LATEST = "latest"
+"""In place of the id of a Dag run: the newest one."""
+MOST = 2_000
+"""Task instances that a command looks at unless it is told otherwise, the newest ones first."""
+OPEN = (
+    "running", "deferred", "up_for_retry", "up_for_reschedule", "restarting", "queued", "scheduled", "failed",
+    "upstream_failed",
+)  # fmt: skip
+"""States of task instances whose records are of interest to whoever is on call. The others have ended well."""
+_NEVER_RAN = frozenset({None, "scheduled", "queued", "skipped", "upstream_failed", "removed"})
+"""With the try number 0, such a task instance has no state."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskPlace:
+    """A task instance, as Airflow shows it.
+
+    Args:
+        dag_id, run_id, task_id, map_index: which it is.
+        state: such as `running`; None if it has none yet.
+        try_number, max_tries: as Airflow has them.
+        started: the present or last try.
+        region_id, region_index: in Airflow 3.4, its place among the instances of a mapped task, or of a loop of tasks.
+        iteration: of a loop of tasks.
+    """
+
+    dag_id: str
+    run_id: str
+    task_id: str
+    map_index: int = -1
+    state: str | None = None
+    try_number: int = 0
+    max_tries: int = 0
+    started: datetime | None = None
+    region_id: str | None = None
+    region_index: int | None = None
+    iteration: int | None = None
+
+    @classmethod
+    def of(cls, found: Mapping[str, Any]) -> TaskPlace:
+        """From an answer of the API."""
+        loop = found.get("loop_iteration") or {}
+        return cls(
+            dag_id=found["dag_id"],
+            run_id=found["dag_run_id"],
+            task_id=found["task_id"],
+            map_index=found["map_index"],
+            state=found["state"],
+            try_number=found["try_number"],
+            max_tries=found["max_tries"],
+            started=moment(found["start_date"]),
+            region_id=found.get("region_id"),
+            region_index=found.get("region_index"),
+            iteration=loop.get("iteration"),
+        )
+
+    def __str__(self) -> str:
+        index = "" if self.map_index < 0 else f"[{self.map_index}]"
+        iteration = "" if self.iteration is None else f" (iteration {self.iteration})"
+        return f"{self.dag_id} {self.run_id} {self.task_id}{index}{iteration}"
+
+    @property
+    def instance(self) -> str:
+        """The path of the task instance."""
+        path = path_of("dags", self.dag_id, "dagRuns", self.run_id, "taskInstances", self.task_id)
+        return path if self.map_index < 0 else f"{path}/{self.map_index}"
+
+    @property
+    def store(self) -> str:
+        """The path of its state."""
+        task = path_of("dags", self.dag_id, "dagRuns", self.run_id, "taskInstances", self.task_id)
+        return f"{task}/state-store"
+
+    @property
+    def params(self) -> dict[str, str | int]:
+        """What tells it from other instances of the task."""
+        return self.region or {"map_index": self.map_index}
+
+    @property
+    def region(self) -> dict[str, str | int]:
+        """Its region and its place there; nothing if it is in none."""
+        if self.region_id is None or self.region_index is None:
+            return {}
+        return {"region_id": self.region_id, "region_index": self.region_index}
+
+    member = "task_state_store"
+
+    def body(self, value: JsonValue) -> dict[str, JsonValue]:
+        """What is sent to set a key. Records never expire."""
+        return {"value": value, "expires_at": None}
+
+
+@dataclass(frozen=True, kw_only=True)
+class AssetPlace:
+    """An asset."""
+
+    asset_id: int
+    name: str
+
+    def __str__(self) -> str:
+        return f"asset {self.name}"
+
+    @property
+    def store(self) -> str:
+        """The path of its state."""
+        return path_of("assets", self.asset_id, "state-store")
+
+    @property
+    def params(self) -> dict[str, str | int]:
+        """None are needed."""
+        return {}
+
+    member = "asset_state_store"
+
+    def body(self, value: JsonValue) -> dict[str, JsonValue]:
+        """What is sent to set a key."""
+        return {"value": value}
+
+
+Place = TaskPlace | AssetPlace
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """A key in the state of a place.
+
+    Args:
+        value: as it was written; None if it is in another database, see `reference`.
+        updated: when it was written.
+        is_enveloped: Airflow keeps it as text, as workers have a backend of their own.
+        reference: to the value.
+    """
+
+    place: Place
+    key: str
+    value: JsonValue
+    updated: datetime | None
+    is_enveloped: bool = False
+    reference: str | None = None
+
+    @classmethod
+    def of(cls, place: Place, found: Mapping[str, Any]) -> Entry:
+        """From an answer of the API."""
+        value, text = found["value"], None
+        if isinstance(value, dict) and list(value) == [ENVELOPE]:
+            text = value[ENVELOPE]
+            value = None if not isinstance(text, str) or text.startswith(REFERENCE) else _read(text)
+        return cls(
+            place=place,
+            key=found["key"],
+            value=value,
+            updated=moment(found["updated_at"]),
+            is_enveloped=text is not None,
+            reference=text if text is not None and value is None else None,
+        )
+
+    def raw(self, value: JsonValue) -> JsonValue:
+        """A new value of this key, in the form in which Airflow has the present one."""
+        return {ENVELOPE: json.dumps(value)} if self.is_enveloped else value
+
+
+def _read(text: str) -> JsonValue:
+    try:
+        value: JsonValue = json.loads(text)
+    except ValueError:  # encrypted, or of another backend
+        return None
+    return value
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scope:
+    """Which task instances are meant: of a run, a Dag, or of all that one may see.
+
+    Args:
+        dag_id, run_id, task_id, map_index: None: all of them. A `run_id` of `latest` means the newest run.
+        finished: also those that have ended well. A run that is named is always looked at as a whole.
+        most: at most so many, the newest ones first.
+    """
+
+    dag_id: str | None = None
+    run_id: str | None = None
+    task_id: str | None = None
+    map_index: int | None = None
+    finished: bool = False
+    most: int = MOST
+
+
+@dataclass(frozen=True, kw_only=True)
+class Places:
+    """Task instances, and how many there are in all if not all of them were looked at."""
+
+    places: list[TaskPlace]
+    total: int
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether there are more."""
+        return self.total > len(self.places)
+
+
+def task_places(api: AirflowApi, scope: Scope) -> Places:
+    """The task instances that may have state.
+
+    Raises:
+        UsageError: the Dag has no run yet.
+        AirflowApiError: there is no such Dag or run, or it may not be seen.
+    """
+    run_id = newest_run(api, scope.dag_id or "~") if scope.run_id == LATEST else scope.run_id
+    path = path_of("dags", scope.dag_id or "~", "dagRuns", run_id or "~", "taskInstances")
+    params: dict[str, Any] = {"order_by": "-start_date"}
+    if scope.task_id is not None:
+        params["task_id"] = scope.task_id
+    if scope.map_index is not None:
+        params["map_index"] = scope.map_index
+    if run_id is None and not scope.finished:
+        params["state"] = OPEN
+    first = api.get(path, limit=PAGE, offset=0, **params)
+    entries, total = first["task_instances"], int(first["total_entries"])
+    wanted = min(total, scope.most)
+    more = api.at_once(
+        lambda offset: api.get(path, limit=PAGE, offset=offset, **params)["task_instances"],
+        range(len(entries), wanted, len(entries) or 1),
+    )
+    found = [TaskPlace.of(each) for each in chain(entries, *more)][:wanted]
+    seen = {
+        (each.dag_id, each.run_id, each.task_id, each.map_index, each.region_id, each.region_index): each
+        for each in found
+    }
+    ran = [each for each in seen.values() if each.try_number > 0 or each.state not in _NEVER_RAN]
+    return Places(places=ran, total=total - wanted + len(ran))
+
+
+def newest_run(api: AirflowApi, dag_id: str) -> str:
+    """The id of the newest run of a Dag.
+
+    Raises:
+        UsageError: it has none.
+    """
+    runs = api.get(f"{path_of('dags', dag_id)}/dagRuns", order_by="-run_after", limit=1)["dag_runs"]
+    if not runs:
+        raise UsageError(f"The Dag {dag_id!r} has no run.", "Name a Dag that has run.", name=dag_id)
+    return str(runs[0]["dag_run_id"])
+
+
+def asset_places(api: AirflowApi, name: str | None = None) -> list[AssetPlace]:
+    """The assets, or the one with this name."""
+    params: dict[str, Any] = {} if name is None else {"name_pattern": name}
+    found = api.pages("/assets", "assets", **params)
+    return [AssetPlace(asset_id=each["id"], name=each["name"]) for each in found if name in {None, each["name"]}]
+
+
+def entries_of(api: AirflowApi, places: Sequence[Place], prefix: str = "") -> Iterator[Entry]:
+    """What the places have under keys that begin with the prefix. A place that has gone meanwhile has nothing."""
+    for entries in api.at_once(partial(_entries, api), places):
+        yield from (each for each in entries if each.key.startswith(prefix))
+
+
+def _entries(api: AirflowApi, place: Place) -> list[Entry]:
+    answer = api.found(place.store, limit=PAGE, offset=0, **place.params)
+    found = [] if answer is None else list(answer[place.member])
+    while answer is not None and len(found) < answer["total_entries"] and answer[place.member]:
+        answer = api.found(place.store, limit=PAGE, offset=len(found), **place.params)
+        found += [] if answer is None else answer[place.member]
+    return [Entry.of(place, each) for each in found]
+
+
+def entry_of(api: AirflowApi, place: Place, key: str) -> Entry | None:
+    """One key of a place as it is now; None if there is no such key."""
+    found = api.found(f"{place.store}{path_of(key)}", **place.params)
+    return None if found is None else Entry.of(place, found)
+
+
+def moment(text: str | None) -> datetime | None:
+    """A time as the API writes it. Python 3.10 does not read the `Z`."""
+    return None if text is None else datetime.fromisoformat(text.replace("Z", "+00:00"))

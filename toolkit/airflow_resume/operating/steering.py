@@ -1,0 +1,205 @@
+"""Changes a record: shows what would happen, refuses what is not safe, writes, and looks whether it has arrived.
+
+Theory of operation. Airflow's state has no compare-and-set. So the record is read once more right before the write, and
+compared with the one that was shown, and it is read back after the write. While a task runs, or may start at any
+moment, its own writes and this one could overwrite each other, so a change is refused then, unless it is forced. In the
+few milliseconds between the last look and the write a task may still start: afterwards its state is asked for again,
+and if it has started, the change is reported as uncertain. The new record is one write, so a kill leaves the old record
+or the new one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from airflow_resume import values
+from airflow_resume.errors import AirflowApiError, ChangeRefusedError, UsageError
+from airflow_resume.operating.api import AirflowApi, path_of
+from airflow_resume.operating.changes import Change
+from airflow_resume.operating.places import AssetPlace, Entry, TaskPlace, entry_of
+from airflow_resume.operating.rows import decoded, digest_of
+from airflow_resume.record import Record
+from airflow_resume.watermarks.marks.mark_record import MarkRecord
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
+
+RecordT = TypeVar("RecordT", bound=Record)
+
+AT_WORK = ("running", "deferred", "up_for_reschedule", "restarting", "queued", "scheduled")
+"""States in which a task writes its records, or may begin to at any moment."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AtWork:
+    """Who is writing the record now, or may begin to; `what` is None if nobody is."""
+
+    what: str | None = None
+    tries: tuple[tuple[str, int], ...] = ()
+    """The try of each task instance that could write."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan(Generic[RecordT]):
+    """A change that could be made.
+
+    Args:
+        entry: the record as it is now.
+        before: the same, decoded. `after`: as it would be.
+        stored: what would be written.
+        change: the risks and notes.
+        at_work: who is writing the record.
+    """
+
+    entry: Entry
+    before: RecordT
+    after: RecordT
+    stored: JsonValue
+    change: Change
+    at_work: AtWork
+
+    @property
+    def planned(self) -> Entry:
+        """The entry as it would be."""
+        return replace(self.entry, value=self.stored)
+
+    def refusal(self, *, force: bool) -> ChangeRefusedError | None:
+        """Why it is refused; None if it is not. `force`: the risks are accepted, and so is a task that is at work."""
+        if not force and self.at_work.what is not None:
+            return ChangeRefusedError(
+                f"{self.at_work.what}, and would write over the change. Nothing was changed.",
+                "Wait until it has ended, or mark it as failed first; --force does it nevertheless.",
+                why="running",
+            )
+        if not force and self.change.risks:
+            return ChangeRefusedError(
+                f"{'; '.join(self.change.risks)}. Nothing was changed.", "--force does it nevertheless.", why="risk"
+            )
+        return None
+
+
+def plan(
+    api: AirflowApi, found: Entry, kind: type[RecordT], change: Callable[[RecordT], Change], *, shown: str | None = None
+) -> Plan[RecordT]:
+    """What a change would do to a record. Nothing is written.
+
+    Args:
+        api: of the Airflow.
+        found: the record.
+        kind: of it.
+        change: makes the new record.
+        shown: the digest of the record that somebody has seen; None if they have seen none before.
+
+    Raises:
+        ChangeRefusedError: it is another record than the one that was shown, it is kept in another database, or the
+            change does not fit.
+        UnreadableRecordError: the record cannot be read.
+    """
+    if found.reference is not None:
+        raise ChangeRefusedError(
+            f"{found.key} of {found.place} is in a database of its own, and cannot be changed from here.",
+            "Set [airflow_resume] backend_inline_bytes so that records stay in Airflow.",
+            why="unfit",
+        )
+    now = digest_of(found.value)
+    if shown not in {None, now}:
+        raise ChangeRefusedError(
+            f"The record has moved since it was shown: it was {shown}, and is {now}. Nothing was changed.",
+            "Look at it again: `show` prints the record's new --record.",
+            why="moved",
+        )
+    before = decoded(found, kind)
+    made = change(before)
+    if not isinstance(made.record, kind):
+        raise TypeError(made.record)
+    stored = made.record.to_json()
+    values.check_sized(stored, at=found.key, key=found.key)
+    return Plan(
+        entry=found, before=before, after=made.record, stored=stored, change=made, at_work=at_work(api, found, before)
+    )
+
+
+def carry_out(api: AirflowApi, planned: Plan[RecordT], *, force: bool) -> None:
+    """Make the change. It is saved when this returns.
+
+    Raises:
+        ChangeRefusedError: it is refused, or it is not certain that it has arrived and will stay (`why="unknown"`).
+        AirflowApiError: Airflow has refused it; nothing was changed.
+    """
+    refusal = planned.refusal(force=force)
+    if refusal is not None:
+        raise refusal
+    found = planned.entry
+    now = entry_of(api, found.place, found.key)
+    if now is None or now.value != found.value:
+        raise ChangeRefusedError(
+            "The record has moved while this command ran. Nothing was changed.", "Look at it again.", why="moved"
+        )
+    path = f"{found.place.store}{path_of(found.key)}"
+    trouble: AirflowApiError | None = None
+    try:
+        api.change("PUT", path, found.place.body(found.raw(planned.stored)), **found.place.params)
+    except AirflowApiError as error:
+        if error.status is not None and error.status < 500:  # noqa: PLR2004  the request was understood and refused
+            raise
+        trouble = error
+    _see_that_it_arrived(api, planned, trouble)
+
+
+def _see_that_it_arrived(api: AirflowApi, planned: Plan[RecordT], trouble: AirflowApiError | None) -> None:
+    found = planned.entry
+    now = entry_of(api, found.place, found.key)
+    if trouble is not None and now is not None and now.value == found.value:
+        raise trouble
+    if now is None or now.value != planned.stored:
+        raise ChangeRefusedError(
+            "The record is neither the one before the change nor the one after it: somebody else has written it.",
+            "Look at it again.",
+            why="unknown",
+        ) from trouble
+    if at_work(api, found, planned.before).tries != planned.at_work.tries:
+        raise ChangeRefusedError(
+            "The change was written, and meanwhile its task has started: it may go by the record before the change.",
+            "Look at it again when the task has ended.",
+            why="unknown",
+        ) from trouble
+
+
+def at_work(api: AirflowApi, found: Entry, record: Record) -> AtWork:
+    """Which task instances write the record, or may begin to: that of the record, or those of the owner of a mark."""
+    place = found.place
+    if isinstance(place, TaskPlace):
+        there = api.found(place.instance, **place.region)
+        instances = [] if there is None else [TaskPlace.of(there)]
+    else:
+        instances = _of_owner(api, place, record)
+    busy = [each for each in instances if each.state in AT_WORK or (each.state is None and each.try_number > 0)]
+    what = None if not busy else f"The task {busy[0]} is {busy[0].state or 'about to start'}"
+    return AtWork(what=what, tries=tuple((str(each), each.try_number) for each in busy))
+
+
+def _of_owner(api: AirflowApi, place: AssetPlace, record: Record) -> list[TaskPlace]:
+    """Instances that are at work of the task that moves a mark."""
+    del place
+    owner = (record.owner or record.by) if isinstance(record, MarkRecord) else None
+    if owner is None:
+        return []
+    path = path_of("dags", owner.dag_id, "dagRuns", "~", "taskInstances")
+    answer = api.found(path, task_id=owner.task_id, state=AT_WORK, limit=10)
+    return [] if answer is None else [TaskPlace.of(each) for each in answer["task_instances"]]
+
+
+def the_one(found: list[Entry], what: str, *, names: Callable[[Entry], str]) -> Entry:
+    """The only entry of those that were found.
+
+    Raises:
+        UsageError: there is none, or more than one.
+    """
+    if len(found) == 1:
+        return found[0]
+    if not found:
+        raise UsageError(f"There is no {what} here.", "`list` shows what there is.", name=what)
+    several = ", ".join(sorted(names(each) for each in found)[:10])
+    raise UsageError(f"There are {len(found)} of {what} here: {several}.", "Say which with --name.", name=what)
