@@ -16,7 +16,7 @@ import os
 import signal
 import sys
 import traceback
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TextIO
@@ -197,13 +197,21 @@ def _loaded(folder: Path, fatal: Mapping[str, str], messages: TextIO) -> DagBag:
         """It tells which file it reads, and takes what a file raises for an error of this file."""
 
         def process_file(self, filepath: str, *args: Any, **options: Any) -> Any:
-            file = self._get_relative_fileloc(filepath)
+            read = super().process_file
+            return self._guarded(filepath, lambda: read(filepath, *args, **options))  # type: ignore[no-untyped-call]
+
+        def _process_definition(self, importer: Any, definition: Any, **options: Any) -> Any:  # Airflow 3.4
+            read = super()._process_definition  # type: ignore[misc]
+            return self._guarded(repr(definition), lambda: read(importer, definition, **options))
+
+        def _guarded(self, path: str, read: Callable[[], Any]) -> Any:
+            file = self._get_relative_fileloc(path)
             if file in fatal:
                 return []
             messages.write(json.dumps({"file": file}) + "\n")
             messages.flush()
             try:
-                return super().process_file(filepath, *args, **options)  # type: ignore[no-untyped-call]
+                return read()
             except BaseException as error:  # noqa: BLE001  SystemExit, KeyboardInterrupt
                 self.import_errors[file] = f"{type(error).__name__}: {error}".rstrip(": ")
                 return []

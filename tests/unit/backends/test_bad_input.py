@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -193,14 +194,14 @@ def test_what_a_driver_raises_of_its_own_is_named(tmp_path: Path) -> None:
 
 
 OF_ASSET: Any = AssetScope
-OF_TASK: Any = replace
+OF_TASK: Any = partial(TaskScope, dag_id="dag", run_id="run", task_id="task")
 BAD_SCOPES: list[Any] = [
     *(
-        OF_TASK(SCOPE, **{name: text})
+        OF_TASK(**{name: text})
         for name in ("dag_id", "run_id", "task_id")
         for text in ("a\x00b", "\ud800", "x" * 16_001, b"dag", 7, "\x1b[2J\x00")
     ),
-    *(OF_TASK(SCOPE, map_index=index) for index in (2**31, -2, 2**70, "1", 1.5, True)),
+    *(OF_TASK(map_index=index) for index in (2**31, -2, 2**70, "1", 1.5, True)),
     *(OF_ASSET(**{name: text}) for name in ("name", "uri") for text in ("a\x00b", "\ud800", "x" * 16_001, 7)),
     *(OF_ASSET(asset_id=number) for number in (2**63, -1, "1", True)),
 ]
