@@ -35,12 +35,12 @@ def test_every_subcommand_and_option_is_among_the_words() -> None:
     ("typed", "given"),
     [
         (["lo"], {"loops"}),
-        (["loops", "re"], {"rewind", "restart"}),
+        (["loops", "re"], {"rewind", "restart", "resume"}),
         (["loops", "rewind", "--d"], {"--done", "--dry-run"}),
         (["loops", "rewind", "my_dag", "latest", "--y"], {"--yes"}),
         (["--v"], {"--version"}),
         (["completion", "z"], {"zsh"}),
-        (["migrate", "--s"], {"--sql"}),
+        (["migrate", "--s"], {"--sql", "--sink"}),
     ],
 )
 def test_bash_completes(command: Callable[..., Any], typed: list[str], given: set[str]) -> None:
