@@ -319,7 +319,7 @@ def test_a_retry_while_the_backend_is_away_fails_by_name_and_the_next_one_goes_o
         run.until_held()
         with away(url):
             run.process.kill()
-            run.until(lambda: "StoreUnavailableError: postgresql+psycopg://" in run.log(2), "try 2 fails")
+            run.until(lambda: "StoreUnavailableError: postgresql+psycopg://" in run.log_from(2), "a try fails")
         assert run.end() == "success"
     assert run.delivered().attempts == [[0, 1, 2, 3], [3, 4, 5]]
 

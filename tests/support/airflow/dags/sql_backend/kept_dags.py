@@ -21,7 +21,7 @@ def configure(context: Any) -> None:
 
 
 ONCE: dict[str, Any] = {"pre_execute": configure}
-RETRIES: dict[str, Any] = {**ONCE, "retries": 8, "retry_delay": timedelta(seconds=1)}
+RETRIES: dict[str, Any] = {**ONCE, "retries": 20, "retry_delay": timedelta(seconds=1)}
 POLICY: dict[str, Any] = {"resume_policy": ResumePolicy(poll=POLL)}
 
 for dag_id, operator in [("kept_job", Ours), ("kept_job_deferred", OursDeferred)]:
