@@ -197,8 +197,8 @@ class SSHRemoteJobOperator(ProviderJob, upstream.SSHRemoteJobOperator):
         """Kill the process and its children; right after the start its id may not be written yet."""
         pid_file = self._paths_of(external_id).pid_file
         file = shlex.quote(pid_file)
-        # Airflow calls this in a signal handler. The code that it has interrupted may hold a lock of its connection, which
-        # would never be free: so this has a connection of its own.
+        # Airflow calls this in a signal handler. The code that it has interrupted may hold a lock of its connection,
+        # which would never be free: so this has a connection of its own.
         self.ssh_hook.client = None
         wait = f"n=0; while test ! -s {file} && test $n -lt 30; do sleep 0.1; n=$((n+1)); done"
         self._ask(external_id, f"{wait}\n{build_posix_kill_command(pid_file)}")
