@@ -42,6 +42,7 @@ class FakeAirflow:
     calls: list[str] = field(default_factory=list)
     asked: list[tuple[str, dict[str, list[str]]]] = field(default_factory=list)
     users: dict[str, str] = field(default_factory=dict)
+    tokens: set[str] = field(default_factory=set)
     others: dict[str, tuple[int, Json]] = field(default_factory=dict)
     url: str = ""
     most_at_once: int = 0
@@ -157,6 +158,7 @@ def fake_airflow() -> Iterator[FakeAirflow]:
             with airflow._lock:
                 airflow._at_once += 1
                 airflow.most_at_once = max(airflow.most_at_once, airflow._at_once)
+                airflow.tokens |= {self.headers["Authorization"]} - {None}
             parts = urlsplit(self.path)
             length = int(self.headers.get("Content-Length") or 0)
             body = json.loads(self.rfile.read(length)) if length else None
