@@ -63,6 +63,24 @@ class FakeAirflow:
         self.states[len(self.assets),] = keys
         return (len(self.assets),)
 
+    def be_asked_by_doctor(self, *, shows_settings: bool = True) -> None:
+        """Have answers to its questions."""
+        options = [{"key": "clear_on_success", "value": "False"}, {"key": "default_retention_days", "value": "30"}]
+        ours = {"package_name": "airflow-resume", "version": "9.9"}
+        settings = (200, {"sections": [{"name": "state_store", "options": options}]})
+        self.others |= {
+            "/version": (200, {"version": "3.3.2"}),
+            "/dags": (200, {"dags": [], "total_entries": 0}),
+            "/monitor/health": (200, {"scheduler": {"status": "healthy"}, "triggerer": {"status": None}}),
+            "/providers": (
+                200,
+                {"providers": [{"package_name": "airflow-resume", "version": "9.9"}], "total_entries": 1},
+            ),
+            "/config": (200, {"sections": [{"name": "state_store", "options": options}]})
+            if shows_settings
+            else (403, {}),
+        }
+
     # --- answers ------------------------------------------------------------------------------------------------------
 
     def answer(self, method: str, path: str, params: dict[str, list[str]], body: Json) -> tuple[int, Json]:
