@@ -72,13 +72,8 @@ class FakeAirflow:
             "/version": (200, {"version": "3.3.2"}),
             "/dags": (200, {"dags": [], "total_entries": 0}),
             "/monitor/health": (200, {"scheduler": {"status": "healthy"}, "triggerer": {"status": None}}),
-            "/providers": (
-                200,
-                {"providers": [{"package_name": "airflow-resume", "version": "9.9"}], "total_entries": 1},
-            ),
-            "/config": (200, {"sections": [{"name": "state_store", "options": options}]})
-            if shows_settings
-            else (403, {}),
+            "/providers": (200, {"providers": [ours], "total_entries": 1}),
+            "/config": settings if shows_settings else (403, {}),
         }
 
     # --- answers ------------------------------------------------------------------------------------------------------
