@@ -5,10 +5,15 @@ from __future__ import annotations
 import json
 import signal
 import time
+from pathlib import Path
 from typing import Any
 
-from processes import is_alive
+import pytest
+
+from processes import ProcessEndedError, is_alive
 from stage import Stage
+from tests.next.conftest import DAGS
+from tests.support.airflow.job_dag_files import few_flights
 from tests.support.airflow.task_runs import TaskRun
 
 SUPERVISOR_PASSES_NOTHING_ON = 8.0
@@ -53,3 +58,22 @@ def test_a_supervisor_that_is_told_to_go_waits_for_its_task_and_does_not_tell_it
     assert run.end() == "success"
     assert run.task["try_number"] == 1
     assert (books()["submitted"], books()["cancels"]) == (1, 0)
+
+
+def test_the_scheduler_ends_when_it_gives_up_a_task_that_sends_no_heartbeat(tmp_path: Path) -> None:
+    """It does so again after each start, and so no task starts any more. Celery tells it of a lost task before that."""
+    (tmp_path / "lines").mkdir()
+    env = {"NEXT_FOLDER": str(tmp_path / "lines")}
+    with Stage(tmp_path, dags=DAGS, flights=few_flights(tmp_path), heartbeat_timeout=15, env=env) as stage:
+        stage.airflow.wait_until_parsed("waits", timeout=180)
+        run = TaskRun.start(stage, "waits")
+        run.until(lambda: " wait (" in run.log(1), "the id of the job is saved")
+        stalled = [run.supervisor, run.process]
+        for process in stalled:
+            process.suspend()
+        try:
+            with pytest.raises(ProcessEndedError, match="task_instance_current_key"):
+                run.until(lambda: run.task["try_number"] > 1, "the next attempt")
+        finally:
+            for process in stalled:
+                process.resume()
