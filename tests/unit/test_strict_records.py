@@ -152,6 +152,7 @@ OF_LOOPS = cases(
     at__stalls=NO_NUMBERS,
     at__left=NO_FLAGS,
     sink=NO_FLAGS,
+    origin=[1, True],
     at__epoch__clear_number=NO_NUMBERS,
     t0=NO_TIMES,
     ts=NO_TIMES,

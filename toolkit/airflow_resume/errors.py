@@ -631,10 +631,11 @@ class SinkUnsafeError(SinkError, ValueError, AirflowFailException):
         problem: "database": it has no transactions that were tested. "autocommit": each statement commits by itself.
             "engine": the table of positions has no transactions (MyISAM). "ended": the body has ended the transaction,
             or wanted to. "option": an option of the loop or watermark contradicts exactly once. "use": the connection
-            was used where it may not be.
+            was used where it may not be. "foreign": the position belongs to another script. "lost": an earlier attempt
+            has kept a position, and this sink has none.
     """
 
-    problem: Literal["database", "autocommit", "engine", "ended", "option", "use"]
+    problem: Literal["database", "autocommit", "engine", "ended", "option", "use", "foreign", "lost"]
 
 
 class SinkTableError(SinkError, AirflowFailException):

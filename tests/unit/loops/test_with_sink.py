@@ -301,16 +301,34 @@ def test_the_rows_of_a_skipped_element_are_undone(
 # --- the sink counts ------------------------------------------------------------------------------------------------
 
 
-def test_if_airflows_record_is_ahead_or_behind_the_sink_counts(
+def test_if_a_backup_was_restored_the_sink_counts(
     sink: SqlSink, engine: Engine, attempt: TaskAttempt, caplog: pytest.LogCaptureFixture
 ) -> None:
     with pytest.raises(BodyError):
+        load(sink, attempt, fail_at=2)
+    with engine.begin() as connection:
+        backup = connection.execute(sink.positions.select()).mappings().one()
+    with pytest.raises(BodyError):
+        load(sink, attempt.retry(), fail_at=4)
+    with engine.begin() as connection:
+        connection.execute(delete(ROWS).where(ROWS.c.id > 1))
+        connection.execute(sink.positions.update().values(**backup))
+    assert load(sink, attempt.retry().retry()) == [2, 3, 4, 5]
+    assert "the sink stands at 1 elements done, and Airflow's record at 3 elements done. The sink counts" in caplog.text
+    assert rows_in(engine) == [1, 2, 3, 4, 5]
+
+
+def test_if_the_backup_is_from_before_the_first_commit_the_task_is_cleared(
+    sink: SqlSink, engine: Engine, attempt: TaskAttempt
+) -> None:
+    with pytest.raises(BodyError):
         load(sink, attempt, fail_at=4)
-    with engine.begin() as connection:  # a backup from before any commit is restored
+    with engine.begin() as connection:
         connection.execute(delete(ROWS))
         connection.execute(delete(sink.positions))
-    assert load(sink, attempt.retry()) == [1, 2, 3, 4, 5]
-    assert "the sink stands at its start, and Airflow's record at 3 elements done. The sink counts" in caplog.text
+    with pytest.raises(SinkUnsafeError, match="If they were restored to before the first commit"):
+        load(sink, attempt.retry())
+    assert load(sink, attempt.retry().clear()) == [1, 2, 3, 4, 5]
     assert rows_in(engine) == [1, 2, 3, 4, 5]
 
 

@@ -44,6 +44,8 @@ class SqlSink:
             Attempts of one task instance have an order: a later one always takes over.
         patience: how long to wait for a lock on the row; and after which time without a commit another run counts as
             dead, with `"wait"` and `"fail"`. 60 s by default, so it should be longer than the work on one element.
+        script: the name of the script, for scripts whose `store=` does not outlive them. By default the store tells
+            whether a position in the sink belongs to this script. In a task it has no meaning.
 
     Raises:
         TypeError, ValueError: at once, for invalid arguments.
@@ -57,19 +59,20 @@ class SqlSink:
         schema: str | None = None,
         on_contention: OnContention = "take_over",
         patience: timedelta = timedelta(seconds=60),
+        script: str | None = None,
     ) -> None:
         if not isinstance(database, str) and not hasattr(database, "get_backend_name") and not _is_engine(database):
             raise TypeError(
                 f"database= was given {kind_of(database)}, and must be an engine of SQLAlchemy or a URL."
                 "\nFor an Airflow connection, use SqlSink.from_conn_id, or hook.get_sqlalchemy_engine()."
             )
-        for name, text in (("table", table), ("schema", schema)):
-            if not (name == "schema" and text is None) and not (isinstance(text, str) and text):
+        for name, text in (("table", table), ("schema", schema), ("script", script)):
+            if not (name != "table" and text is None) and not (isinstance(text, str) and text):
                 raise TypeError(f"{name}={short_repr(text)} must be a name")
         check_choice("on_contention", on_contention, OnContention)
         check_duration("patience", patience)
         self._make_engine: Callable[[], Engine] = lambda: _engine_of(database)
-        self._table, self._schema, self._patience = table, schema, patience
+        self._table, self._schema, self._patience, self.script = table, schema, patience, script
         self._on_contention: OnContention = on_contention
 
     @classmethod

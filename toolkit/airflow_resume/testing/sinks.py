@@ -64,6 +64,11 @@ class WatchedSink:
         """That of the sink."""
         return self._sink.target
 
+    @property
+    def script(self) -> str | None:
+        """That of the sink."""
+        return self._sink.script
+
     def claim(self, identity: Sequence[JsonValue], claimant: Claimant) -> WatchedPosition:
         """Claim a position, as the sink does.
 
