@@ -274,6 +274,7 @@ OF_MARKS = cases(
     shared=[1, 1.0, "true", False],
     lag_seconds=[True, "1", math.nan, math.inf],
     taken_up=[1, False],
+    sink=["x", ["x"], [1, 2]],
     islands=[[["30", "20"]], [["30", "30"]], [["0", "40"]], [["30", "35"], ["33", "40"]], [["30"]], "x"],
     first=[math.nan],
 )
@@ -282,6 +283,7 @@ OF_WINDOWS = cases(
     epoch=NO_EPOCHS,
     commits=NO_FLAGS,
     settles=NO_FLAGS,
+    sink=[1, False],
     claim__try=NO_NUMBERS,
     claim__at=NO_TIMES,
     to=["5"],
