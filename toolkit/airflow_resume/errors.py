@@ -632,10 +632,11 @@ class SinkUnsafeError(SinkError, ValueError, AirflowFailException):
             "engine": the table of positions has no transactions (MyISAM). "ended": the body has ended the transaction,
             or wanted to. "option": an option of the loop or watermark contradicts exactly once. "use": the connection
             was used where it may not be. "foreign": the position belongs to another script. "lost": an earlier attempt
-            has kept a position, and this sink has none.
+            has kept a position, and this sink has none. "kept": a body has committed rows without the position; no
+            attempt goes on until a person has looked.
     """
 
-    problem: Literal["database", "autocommit", "engine", "ended", "option", "use", "foreign", "lost"]
+    problem: Literal["database", "autocommit", "engine", "ended", "option", "use", "foreign", "lost", "kept"]
 
 
 class SinkTableError(SinkError, AirflowFailException):

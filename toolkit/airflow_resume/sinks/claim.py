@@ -17,6 +17,7 @@ from airflow_resume.sink_protocol import Claimant
 from airflow_resume.sinks.checks import check_autocommit, check_engine
 from airflow_resume.sinks.databases import DATABASES
 from airflow_resume.sinks.decide import Claiming, Held, OnContention, Sign, Stamp, decide_claim
+from airflow_resume.sinks.refusals import busy, kept_without_position
 from airflow_resume.sinks.rows import FoundRow, PositionRow, make_table
 from airflow_resume.sinks.transaction import SqlPosition
 
@@ -99,7 +100,7 @@ class Claim:
                     outcome = self._try_once(connection, row, claimant, watch)
             except DBAPIError as error:
                 if self._database.was_locked(error):
-                    raise self._locked(row) from error
+                    raise busy(row.identity, self._target) from error
                 if not self._database.was_raced(error):
                     raise
                 outcome = None
@@ -128,6 +129,8 @@ class Claim:
             return FoundRow(held=Held(by=claimant), stamp=Stamp(nonce, 0), position=None)
         decision = decide_claim(found.held, claimant, self._on_contention, watch.sign_of(found.stamp))
         if decision is Claiming.TAKE_OVER:
+            if (unfinished := row.unfinished(connection)) is not None:
+                raise kept_without_position(row, unfinished, self._target)
             if not row.take_over(connection, found.stamp, claimant, nonce):
                 return None
             connection.commit()
@@ -148,13 +151,6 @@ class Claim:
             "Wait for its end, or set on_contention='wait' or 'take_over'.",
             sink=self._target,
             owner=by.owner,
-        )
-
-    def _locked(self, row: PositionRow) -> SinkBusyError:
-        return SinkBusyError(
-            f"The row of {row.identity} in {self._target} was locked for too long.",
-            "A retry looks again. An attempt that is in its commit has the lock, or a person.",
-            sink=self._target,
         )
 
 

@@ -1,9 +1,9 @@
 """What differs between the databases that a position can be kept in.
 
 The body of a loop may end the transaction in ways that SQLAlchemy does not see: by the driver's own connection, or on
-MySQL by a DDL statement. So each transaction begins with a *guard*, and before the commit it is looked at. Either it is
-the number of the transaction, with which the update of the position is compared, or it is a savepoint, which is gone
-when the transaction has ended.
+MySQL by a DDL statement. So each transaction begins with a *guard*, and before the commit it is looked at. It is the
+note in the table of positions (see `rows`), and what tells whether the transaction is still the one of the note: the
+number of the transaction, or a savepoint, which is gone when the transaction has ended.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Database:
     Args:
         begins: a statement that begins a transaction in which the position can be updated; None if the driver's own
             way is right.
-        numbers: whether transactions have a number (`txid_current()`). If not, the guard is a savepoint.
+        numbers: whether transactions have a number (`txid_current()`). If not, the guard has a savepoint.
         lock_timeout: a statement that limits how long a lock is waited for, with `{seconds}` and `{milliseconds}`; and
             one that ends this. Empty if there is none.
         locked: words in the error of a statement that did not get its lock in time.
@@ -69,6 +69,12 @@ class Database:
         if self.begins is not None and not getattr(raw, "in_transaction", False):
             connection.exec_driver_sql(self.begins)
 
+    def is_begin(self, connection: Connection, statement: str) -> bool:
+        """Whether a statement begins the transaction that our own statement would begin otherwise."""
+        raw: Any = connection.connection.dbapi_connection
+        is_first = self.begins is not None and not getattr(raw, "in_transaction", False)
+        return is_first and statement.lstrip().upper().startswith("BEGIN")
+
     @contextmanager
     def short_transaction(self, connection: Connection, patience: float) -> Iterator[None]:
         """A transaction that waits for a lock no longer than this, in seconds.
@@ -89,15 +95,13 @@ class Database:
                 connection.exec_driver_sql(self.lock_timeout[1])
                 connection.rollback()
 
-    def set_guard(self, connection: Connection) -> int | None:
-        """Set the guard. Returns the number of the transaction, if transactions have one."""
-        if self.numbers:
-            return int(connection.exec_driver_sql("SELECT txid_current()").scalar_one())
-        connection.exec_driver_sql(f"SAVEPOINT {SAVEPOINT}")
-        return None
+    def set_savepoint(self, connection: Connection) -> None:
+        """Set the savepoint, if transactions have no number."""
+        if not self.numbers:
+            connection.exec_driver_sql(f"SAVEPOINT {SAVEPOINT}")
 
     def has_kept(self, connection: Connection) -> bool:
-        """Whether the savepoint is still there; a number is compared when the position is written."""
+        """Whether the savepoint is still there; a number is compared when the note is deleted."""
         if self.numbers:
             return True
         try:

@@ -19,6 +19,7 @@ from sqlalchemy import (
     Text,
     Update,
     bindparam,
+    delete,
     func,
     insert,
     inspect,
@@ -112,8 +113,30 @@ class FoundRow:
     position: JsonValue
 
 
+@dataclass(frozen=True, kw_only=True)
+class Unfinished:
+    """The note of a transaction that was committed without its position.
+
+    Args:
+        key: of its row.
+        by: who has run it.
+        at: when it began, by the clock of the database.
+    """
+
+    key: str
+    by: Claimant
+    at: datetime
+
+
+_OF_POSITION, _OF_TRANSACTION = 40, 24
+"""Digits of the key of a note: it begins like the key of the position, and the rest tells the transaction."""
+
+
 class PositionRow:
     """One row of the table. Each method is one statement.
+
+    While a transaction of a body runs, there is a second row in it, the *note*. It is written first, and deleted when
+    the position is written. So only a transaction that was committed without the position leaves it in the table.
 
     Args:
         table: of positions.
@@ -126,6 +149,11 @@ class PositionRow:
         self.identity = values.dumps([*identity])
         self._key = hashlib.sha256(self.identity.encode()).hexdigest()
         self._advance: Update | None = None
+        self._insert = insert(table)
+        self._forget = delete(table).where(table.c.position_key == bindparam("note_key"))
+        if database.numbers:
+            is_same = literal_column("txid_current()") == bindparam("transaction")
+            self._forget = self._forget.where(is_same)
 
     def read(self, connection: Connection, *, lock: bool = False) -> FoundRow | None:
         """The row; None if there is none.
@@ -148,8 +176,82 @@ class PositionRow:
 
     def insert(self, connection: Connection, ours: Claimant, nonce: str) -> None:
         """Make the row, without a position."""
-        row = {"position_key": self._key, "identity": self.identity, "claim": claim_of(ours), "nonce": nonce}
-        connection.execute(insert(self._table).values(**row, version=0, updated_at=func.current_timestamp()))
+        self._insert_as(connection, self._key, self.identity, ours, Stamp(nonce, 0))
+
+    def _insert_as(
+        self, connection: Connection, key: str, identity: str, ours: Claimant, stamp: Stamp, *, numbered: bool = False
+    ) -> int | None:
+        row: dict[str, Any] = {
+            "position_key": key,
+            "identity": identity,
+            "claim": claim_of(ours),
+            "nonce": stamp.nonce,
+            "version": stamp.version,
+        }
+        statement = self._insert.values(**row, updated_at=func.current_timestamp())
+        if numbered:
+            return int(connection.execute(statement.returning(literal_column("txid_current()"))).scalar_one())
+        connection.execute(statement)
+        return None
+
+    def _note_key(self, stamp: Stamp) -> str:
+        of_transaction = hashlib.sha256(f"{stamp.nonce} {stamp.version}".encode()).hexdigest()
+        return self._key[:_OF_POSITION] + of_transaction[:_OF_TRANSACTION]
+
+    def note(self, connection: Connection, ours: Claimant, before: Stamp) -> int | None:
+        """Write the note of a transaction. Returns the number of the transaction, where transactions have one.
+
+        Args:
+            connection: in the transaction.
+            ours: who runs it.
+            before: what our last commit left in the row.
+        """
+        identity, numbered = f"unfinished: {self.identity}", self._database.numbers
+        return self._insert_as(connection, self._note_key(before), identity, ours, before, numbered=numbered)
+
+    def forget(self, connection: Connection, before: Stamp, transaction: int | None) -> bool:
+        """Delete the note of a transaction. Returns whether it was there, and was written in this transaction.
+
+        Args:
+            connection: in the transaction.
+            before: what our last commit left in the row.
+            transaction: the number of the transaction; None where transactions have none.
+        """
+        parameters: dict[str, Any] = {"note_key": self._note_key(before)}
+        if transaction is not None:
+            parameters["transaction"] = transaction
+        return connection.execute(self._forget, parameters).rowcount == 1
+
+    def unfinished(self, connection: Connection) -> Unfinished | None:
+        """A note that was committed, so that there are rows without a position; None if there is none."""
+        table, start = self._table.c, self._key[:_OF_POSITION]
+        query = (
+            select(table.position_key, table.claim, table.updated_at)
+            .where(table.position_key >= start, table.position_key < f"{start}g", table.position_key != self._key)
+            .order_by(table.updated_at)
+        )
+        row = connection.execute(query).first()
+        return None if row is None else Unfinished(key=row[0], by=held_of(row[1]).by, at=row[2])
+
+    def settle(self, unfinished: Unfinished) -> str:
+        """The statement by which a person deletes a note."""
+        return f"DELETE FROM {self._table.fullname} WHERE position_key = '{unfinished.key}'"  # noqa: S608  shown
+
+    def probe(self, connection: Connection, nonce: str) -> bool:
+        """Write a row that belongs to nothing, roll back, and look. Returns whether it was kept, and deletes it then.
+
+        Args:
+            connection: in a transaction that has just begun.
+            nonce: the key of the row.
+        """
+        self._insert_as(connection, nonce, "probe", Claimant(), Stamp(nonce, 0))
+        connection.rollback()
+        table = self._table.c
+        is_kept = connection.execute(select(table.nonce).where(table.position_key == nonce)).first() is not None
+        if is_kept:
+            connection.execute(delete(self._table).where(table.position_key == nonce))
+            connection.commit()
+        return is_kept
 
     def take_over(self, connection: Connection, before: Stamp, ours: Claimant, nonce: str) -> bool:
         """Write our claim, if the row is still as it was read."""
@@ -159,20 +261,19 @@ class PositionRow:
         """Note that the claim is given back, if it is still ours."""
         return self._hit(connection, self._update("claim"), before, claim=claim_of(ours, released=True))
 
-    def advance(self, connection: Connection, before: Stamp, position: JsonValue, transaction: int | None) -> bool:
+    def advance(self, connection: Connection, before: Stamp, position: JsonValue) -> bool:
         """Write the position, if the row is still as we left it.
 
         Args:
             connection: in the transaction of the data.
             before: what our last commit left in the row.
             position: to write.
-            transaction: the number that the transaction must have; None where transactions have none.
         """
         if self._advance is None:  # built once, as that takes longer than to execute it
-            self._advance = self._update("position", by_number=transaction is not None)
-        return self._hit(connection, self._advance, before, position=values.dumps(position), transaction=transaction)
+            self._advance = self._update("position")
+        return self._hit(connection, self._advance, before, position=values.dumps(position))
 
-    def _update(self, *columns: str, by_number: bool = False) -> Update:
+    def _update(self, *columns: str) -> Update:
         """A statement that changes these columns, if the row still has the claim and the version."""
         table = self._table.c
         statement = update(self._table).where(
@@ -180,18 +281,12 @@ class PositionRow:
             table.nonce == bindparam("nonce_before"),
             table.version == bindparam("version_before"),
         )
-        if by_number:
-            statement = statement.where(literal_column("txid_current()") == bindparam("transaction"))
         changes: dict[str, Any] = {name: bindparam(f"new_{name}") for name in (*columns, "version")}
         return statement.values(**changes, updated_at=func.current_timestamp())
 
-    def _hit(
-        self, connection: Connection, statement: Update, before: Stamp, transaction: int | None = None, **new: object
-    ) -> bool:
+    def _hit(self, connection: Connection, statement: Update, before: Stamp, **new: object) -> bool:
         parameters = {"nonce_before": before.nonce, "version_before": before.version, "new_version": before.version + 1}
         parameters |= {f"new_{name}": value for name, value in new.items()}
-        if transaction is not None:
-            parameters["transaction"] = transaction
         return connection.execute(statement, parameters).rowcount == 1
 
 
