@@ -14,7 +14,7 @@ from sqlalchemy.exc import DBAPIError
 from airflow_resume.errors import ResumeError, SinkBusyError, SupersededError
 from airflow_resume.shown import short_repr
 from airflow_resume.sink_protocol import Claimant
-from airflow_resume.sinks.checks import check_autocommit, check_engine
+from airflow_resume.sinks.checks import autocommits, check_autocommit, check_engine
 from airflow_resume.sinks.databases import DATABASES
 from airflow_resume.sinks.decide import Claiming, Held, OnContention, Sign, Stamp, decide_claim
 from airflow_resume.sinks.refusals import busy, kept_without_position
@@ -76,6 +76,7 @@ class Claim:
             make_table(connection, self._table, self._target)
             if self._database.has_engines:
                 check_engine(connection, self._table, self._target)
+            self._check_roll_back(connection, row)
             found = self._claim(connection, row, claimant)
             return SqlPosition(
                 connection,
@@ -89,6 +90,16 @@ class Claim:
         except BaseException:
             connection.close()
             raise
+
+    def _check_roll_back(self, connection: Connection, row: PositionRow) -> None:
+        """Check that what is rolled back is gone. This notices every kind of autocommit.
+
+        Raises:
+            SinkUnsafeError: it is kept.
+        """
+        with self._database.short_transaction(connection, self._patience):
+            if row.probe(connection, secrets.token_hex(16)):
+                raise autocommits(self._target)
 
     # --- the row ----------------------------------------------------------------------------------------------
 
