@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -112,7 +112,7 @@ def test_it_is_refused_before_anything_is_written(kind: str, way: str, tmp_path:
                 assert connection.execute(SqlSink(plain).positions.select()).all() == []
 
 
-@pytest.mark.parametrize("way", list(WAYS["postgresql"]) + ["mysql"])
+@pytest.mark.parametrize("way", [*WAYS["postgresql"], "mysql"])
 def test_what_the_connection_does_not_say_is_found_out_by_a_roll_back(
     way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -160,17 +160,17 @@ def test_an_engine_of_sqlite_that_begins_transactions_by_itself_works(
     with place_of("sqlite", tmp_path) as url, disposed(ENGINES[how](make_url(url))) as engine:
         store = MemoryStore()
         for fail_at in (2, 3, None):
-            try:
-                with checkpoint(
+            with (
+                suppress(BodyError),
+                checkpoint(
                     [1, 2, 3, 4], name="rows", sink=SqlSink(engine), store=store, commit_every=commit_every
-                ) as loop:
-                    connection = loop.connection
-                    for number in loop:
-                        (connection if kept else loop.connection).execute(insert(ROWS), {"id": number})
-                        if number == fail_at:
-                            raise BodyError
-            except BodyError:
-                pass
+                ) as loop,
+            ):
+                connection = loop.connection
+                for number in loop:
+                    (connection if kept else loop.connection).execute(insert(ROWS), {"id": number})
+                    if number == fail_at:
+                        raise BodyError
         assert rows_in(engine) == [1, 2, 3, 4]
 
 

@@ -540,3 +540,113 @@ def test_the_log_and_the_record_show_a_loop_with_a_sink(
     with engine.connect() as connection:
         identity = connection.scalar(select(sink.positions.c.identity))
     assert str(identity).endswith('"resume.loop.rows"]')
+
+
+# --- after the loop was left ----------------------------------------------------------------------------------------
+
+
+def broken(loop: Any) -> Any:
+    for number in loop:
+        add(loop, number)
+        if number == 2:
+            return loop.connection
+    raise AssertionError
+
+
+def left_in_a_map(loop: Any) -> Any:
+    for number in loop.map(lambda number: number, workers=1):
+        add(loop, number)
+        if number == 2:
+            break
+
+
+def suppressed(loop: Any) -> None:
+    with suppress(BodyError):
+        for number in loop:
+            add(loop, number)
+            if number == 2:
+                raise BodyError
+
+
+LEFT: dict[str, Callable[[Any], object]] = {
+    "break": broken,
+    "a swallowed error": suppressed,
+    "in a map": left_in_a_map,
+}
+
+
+@pytest.mark.parametrize("ack", ["each", "manual"])
+@pytest.mark.parametrize("how", LEFT)
+def test_what_is_written_after_a_loop_was_left_is_refused(
+    sink: SqlSink, engine: Engine, attempt: TaskAttempt, how: str, ack: Any
+) -> None:
+    if ack == "manual" and how == "in a map":
+        pytest.skip("refused")
+    with (
+        pytest.raises(SinkUnsafeError, match="was left before its end") as raised,
+        checkpoint([1, 2, 3], name="rows", sink=sink, context=attempt.context, ack=ack) as loop,
+    ):
+        LEFT[how](loop)
+        add(loop, 100)
+    assert raised.value.problem == "use"
+    assert rows_in(engine) == ([1] if ack == "each" else [])
+    with checkpoint([1, 2, 3], name="rows", sink=sink, context=attempt.retry().context) as loop:
+        for number in loop:
+            add(loop, number)
+        add(loop, 100)
+    assert rows_in(engine) == [1, 2, 3, 100]
+
+
+def test_so_is_what_is_written_with_a_connection_that_was_kept(
+    sink: SqlSink, engine: Engine, attempt: TaskAttempt
+) -> None:
+    with (
+        pytest.raises(SinkUnsafeError, match="was left before its end"),
+        checkpoint([1, 2, 3], name="rows", sink=sink, context=attempt.context) as loop,
+    ):
+        kept = broken(loop)
+        kept.execute(insert(ROWS), {"id": 100})
+    assert rows_in(engine) == [1]
+
+
+def test_a_driver_that_was_kept_cannot_move_rows_into_a_later_commit(
+    sink: SqlSink, engine: Engine, attempt: TaskAttempt
+) -> None:
+    with checkpoint([1, 2, 3], name="rows", sink=sink, context=attempt.context) as loop:
+        raw = broken(loop).connection.dbapi_connection
+        raw.execute("INSERT INTO flights (id) VALUES (100)")
+    assert rows_in(engine) == [1]
+
+
+def test_a_loop_that_is_left_and_writes_nothing_more_is_no_error(
+    sink: SqlSink, engine: Engine, attempt: TaskAttempt
+) -> None:
+    with checkpoint([1, 2, 3], name="rows", sink=sink, context=attempt.context) as loop:
+        broken(loop)
+    assert rows_in(engine) == [1]
+
+
+def test_an_iterator_that_was_kept_can_be_continued(sink: SqlSink, engine: Engine, attempt: TaskAttempt) -> None:
+    with checkpoint([1, 2, 3], name="rows", sink=sink, context=attempt.context) as loop:
+        elements = iter(loop)
+        for number in elements:
+            add(loop, number)
+            if number == 2:
+                break
+        for number in elements:
+            add(loop, number)
+    assert rows_in(engine) == [1, 2, 3]
+
+
+def test_an_inner_loop_that_was_left_changes_nothing_for_the_one_around_it(
+    sink: SqlSink, engine: Engine, attempt: TaskAttempt
+) -> None:
+    with checkpoint([10, 20], name="tens", sink=sink, context=attempt.context) as outer:
+        for ten in outer:
+            with checkpoint([1, 2, 3], name="ones", within=outer) as inner:
+                for one in inner:
+                    add(inner, ten + one)
+                    if one == 2:
+                        break
+            add(outer, ten)
+    assert rows_in(engine) == [10, 11, 12, 20, 21, 22]

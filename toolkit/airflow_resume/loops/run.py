@@ -187,6 +187,11 @@ class LoopRun(Generic[T]):
             self._loop.session.seconds = seconds
         self.close(error)
 
+    def left_early(self) -> None:
+        """Note that the iterator of the outermost loop was closed before its end, within a `with` statement."""
+        if self._within is None and self._loop is not None and not self._loop.is_closed:
+            self._loop.session.keeper.abandon()
+
     def left_by(self, error: BaseException) -> None:
         """Note the error by which the loop was left. It gives no more elements."""
         self._told(error)

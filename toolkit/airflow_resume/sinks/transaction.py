@@ -15,7 +15,7 @@ also if the process dies right after that, and no attempt goes on until a person
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection, NestedTransaction, event
@@ -73,6 +73,8 @@ class SqlPosition:
         """Its number, where transactions have one."""
         self._problem: str | None = None
         """Why the transaction cannot be committed any more; None if it can."""
+        self._refusal: Exception | None = None
+        """Why the body may execute nothing more; None if it may."""
         self._is_lost = False
         """Whether another attempt has claimed the position."""
         event.listen(connection, "begin", self._begun)
@@ -132,6 +134,8 @@ class SqlPosition:
             self._problem = "rolled back"
 
     def _about_to_execute(self, _c: Any, _cursor: Any, statement: str, *_: Any) -> None:
+        if self._refusal is not None and not self._is_ours:
+            raise self._refusal
         if self._is_ours or self._is_begun_by_engine(statement):
             return
         if not self._has_guard:
@@ -270,7 +274,7 @@ class SqlPosition:
         """Undo what the body did since the last commit."""
         with self._ourselves():
             try:
-                self._connection.rollback()
+                self._roll_back()
             except Exception as error:  # noqa: BLE001  without its connection, the database rolls back by itself
                 log.debug("%s: the roll back failed: %r", self._target, error)
                 self._connection.invalidate()
@@ -279,6 +283,14 @@ class SqlPosition:
         if self._has_guard:
             self._has_guard = False
             self._tell_unfinished()
+
+    def _roll_back(self) -> None:
+        """Roll back, also what was executed by a connection of the driver that the body has kept."""
+        if self._connection.in_transaction():
+            self._connection.rollback()
+            return
+        with suppress(Exception):  # some drivers refuse it if no transaction has begun
+            self._connection.dialect.do_rollback(self._connection.connection)
 
     def _tell_unfinished(self) -> None:
         """Log it if the transaction that was to be rolled back had been committed before. The next claim refuses it."""
@@ -291,6 +303,10 @@ class SqlPosition:
                 self._connection.invalidate()  # whatever the body has set in it
                 self._connection.rollback()
                 log.error("%s", kept_without_position(self._row, unfinished, self._target))
+
+    def refuse(self, error: Exception) -> None:
+        """Raise this error when the body executes anything with a connection that it has kept."""
+        self._refusal = error
 
     @contextmanager
     def savepoint(self) -> Iterator[None]:
@@ -347,7 +363,7 @@ class SqlPosition:
             return
         try:
             with self._ourselves():
-                self._connection.rollback()
+                self._roll_back()
                 if not self._is_lost:
                     self._begin()
                     self._database.begin(self._connection)
