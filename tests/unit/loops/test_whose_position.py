@@ -12,7 +12,8 @@ import pytest
 from sqlalchemy import Engine, create_engine, delete, insert, select, update
 
 from airflow_resume import checkpoint
-from airflow_resume.errors import SinkUnsafeError
+from airflow_resume.errors import SinkUnsafeError, SourceChangedError, TokenExpiredError
+from airflow_resume.loops import CursorToken, Page
 from airflow_resume.sinks import SqlSink
 from airflow_resume.store import MemoryStore
 from airflow_resume.testing import TaskAttempt, task_context
@@ -203,3 +204,106 @@ def test_an_attempt_that_died_while_it_took_airflows_position_over_leaves_it_tak
 
 def fail(*_: object, **__: object) -> None:
     raise OSError("gone")
+
+
+# --- a source that has changed --------------------------------------------------------------------------------------
+
+
+def test_a_changed_source_is_refused_unless_it_is_said_that_the_loop_starts_over(
+    engine: Engine, attempt: TaskAttempt
+) -> None:
+    sink = SqlSink(engine)
+    load(sink, context=attempt.context, fail_at=3, fingerprint={"query": 1})
+    for _ in range(2):
+        attempt = attempt.retry()
+        with pytest.raises(SourceChangedError, match="on_change='restart'"):
+            load(sink, context=attempt.context, fingerprint={"query": 2})
+    assert rows_in(engine) == [1, 2]
+    given = load(sink, context=attempt.retry().context, fingerprint={"query": 2}, on_change="restart")
+    assert given == [1, 2, 3, 4, 5]
+
+
+def test_so_is_that_of_a_loop_inside_another_one(engine: Engine, attempt: TaskAttempt) -> None:
+    def load_nested(attempt: TaskAttempt, query: int, fail_at: int | None) -> None:
+        with checkpoint([10, 20], name="tens", sink=SqlSink(engine), context=attempt.context) as outer:
+            for ten in outer:
+                inner = checkpoint([1, 2, 3], name="ones", within=outer, fingerprint={"query": query})
+                for one in inner:
+                    outer.connection.execute(insert(ROWS), {"id": ten + one})
+                    if ten + one == fail_at:
+                        raise BodyError
+
+    with pytest.raises(BodyError):
+        load_nested(attempt, 1, 12)
+    with pytest.raises(SourceChangedError):
+        load_nested(attempt.retry(), 2, None)
+    assert rows_in(engine) == [11]
+    load_nested(attempt.retry().retry(), 1, None)
+    assert rows_in(engine) == [11, 12, 13, 21, 22, 23]
+
+
+class GoneError(Exception):
+    """A token is too old."""
+
+
+class Tokens:
+    """An API with three pages, whose tokens may be too old."""
+
+    def __init__(self) -> None:
+        self.pages: dict[str | None, list[int]] = {None: [1, 2, 3], "b": [4, 5, 6]}
+        self.is_gone = False
+
+    def fetch(self, token: str | None) -> Page[int]:
+        if token is not None and self.is_gone:
+            self.is_gone = False
+            raise GoneError
+        return Page(self.pages[token], "b" if token is None else None)
+
+    def source(self, **options: Any) -> CursorToken[int]:
+        return CursorToken(self.fetch, expired=GoneError, **options)
+
+
+def load_pages(engine: Engine, source: Any, fail_at: int | None = None, **options: Any) -> None:
+    with suppress(BodyError), checkpoint(source, name="pages", sink=SqlSink(engine), **options) as loop:
+        for page in loop:
+            if loop.count == 0 and options.get("each") is None:
+                loop.connection.execute(delete(ROWS))
+            items = page.items if isinstance(page, Page) else [page]
+            loop.connection.execute(insert(ROWS), [{"id": each} for each in items])
+            if fail_at in items:
+                raise BodyError
+
+
+@pytest.mark.parametrize("in_one_attempt", [False, True])
+def test_a_token_that_is_too_old_fails_unless_it_is_said_that_the_loop_starts_over(
+    engine: Engine, attempt: TaskAttempt, *, in_one_attempt: bool
+) -> None:
+    api = Tokens()
+    if not in_one_attempt:
+        load_pages(engine, api.source(), 5, context=attempt.context)
+    api.is_gone = True
+    with pytest.raises(TokenExpiredError, match="on_expired='restart'"):
+        load_pages(engine, api.source(), context=attempt.retry().context)
+    assert rows_in(engine) == [1, 2, 3]
+    api.is_gone = True
+    load_pages(engine, api.source(on_expired="restart"), context=attempt.retry().retry().context)
+    assert rows_in(engine) == [1, 2, 3, 4, 5, 6]
+
+
+def test_a_page_that_has_changed_is_not_delivered_again(engine: Engine, attempt: TaskAttempt) -> None:
+    api = Tokens()
+    load_pages(engine, api.source(), 3, each=True, context=attempt.context)
+    assert rows_in(engine) == [1, 2]
+    api.pages[None] = [2, 3, 7]
+    with pytest.raises(SourceChangedError, match="unknown which rows are not"):
+        load_pages(engine, api.source(), each=True, context=attempt.retry().context)
+    assert rows_in(engine) == [1, 2]
+
+
+def test_without_a_sink_both_start_over_as_before(attempt: TaskAttempt) -> None:
+    api = Tokens()
+    api.is_gone = True
+    given = [page.items for page in checkpoint(api.source(), name="pages", context=attempt.context)]
+    assert given == [[1, 2, 3], [1, 2, 3], [4, 5, 6]]
+    assert list(checkpoint([1], name="rows", context=attempt.context, fingerprint={"a": 1})) == [1]
+    assert list(checkpoint([1], name="rows", context=attempt.retry().context, fingerprint={"a": 2})) == [1]

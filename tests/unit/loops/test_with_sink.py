@@ -405,12 +405,6 @@ def test_a_run_that_was_deleted_and_made_again_does_its_work_again(sink: SqlSink
     assert load(sink, task_context(world=world)) == [1, 2, 3, 4, 5]
 
 
-def test_a_changed_source_starts_over(sink: SqlSink, attempt: TaskAttempt) -> None:
-    with pytest.raises(BodyError):
-        load(sink, attempt, fail_at=3, fingerprint={"query": 1})
-    assert load(sink, attempt.retry(), fingerprint={"query": 2}) == [1, 2, 3, 4, 5]
-
-
 def test_two_tasks_have_positions_of_their_own(sink: SqlSink, engine: Engine) -> None:
     for task_id in ("a", "b"):
         assert len(load(sink, task_context(task_id=task_id))) == 5

@@ -107,6 +107,11 @@ class LoopRun(Generic[T]):
             self._opening.set()
 
     @property
+    def has_sink(self) -> bool:
+        """Whether the record is kept in a sink."""
+        return self.plan.keeping.sink is not None if self._within is None else self._within.has_sink
+
+    @property
     def place(self) -> str:
         """The name of the loop, after those of the loops around it."""
         return self.plan.name if self._within is None else f"{self._within.place}/{self.plan.name}"

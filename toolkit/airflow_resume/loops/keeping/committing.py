@@ -60,6 +60,8 @@ class CommittingKeeper(Keeper):
         self._must_write = self._is_abandoned = False
         self._open: dict[str, Callable[[], bool]] = {}
 
+    has_sink = True
+
     @property
     def connection(self) -> Any:
         """The connection of the sink, in a transaction.
