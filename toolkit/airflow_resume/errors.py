@@ -640,10 +640,10 @@ class SinkUnsafeError(SinkError, ValueError, AirflowFailException):
 
 
 class SinkTableError(SinkError, AirflowFailException):
-    """The table of positions is missing, and this user may not make it.
+    """The table of positions is missing, or this user has no right to make or to use it.
 
     Fields:
-        statement: that makes it.
+        statement: that makes the table or the schema, or gives the right; empty if there is none.
     """
 
     statement: str

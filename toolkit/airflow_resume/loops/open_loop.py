@@ -207,7 +207,8 @@ class OpenLoop(Generic[T]):
                 start_over = how_to_start_over(is_task=self.session.attempt.has_identity)
                 raise SourceChangedError(
                     f"A page of the loop {self.plan.name!r} does not begin with the {lost.done} rows that are done, so"
-                    " it is unknown which rows are not. With a sink or delivery='at_most_once' no row is delivered twice.",
+                    " it is unknown which rows are not. With a sink or with delivery='at_most_once', none is delivered"
+                    " twice.",
                     f"To start over, {start_over}.",
                     loop=self.plan.name,
                     position=lost.position,

@@ -41,6 +41,10 @@ class Database:
         lock_timeout: a statement that limits how long a lock is waited for, with `{seconds}` and `{milliseconds}`; and
             one that ends this. Empty if there is none.
         locked: words in the error of a statement that did not get its lock in time.
+        in_use: words in the error of a connection that another process keeps out.
+        denied: words in the error of a statement for which the user has no right, or the database is read-only.
+        no_schema: words in the error of a statement whose schema does not exist.
+        longest_name: how many characters a name may have; None if there is no limit.
         raced: words in the error of a statement that met another transaction, and may succeed when it is repeated.
         table_options: for the table of positions.
         ends: the statements that end a transaction.
@@ -52,7 +56,11 @@ class Database:
     numbers: bool = True
     lock_timeout: tuple[str, str] | None = None
     locked: re.Pattern[str]
+    in_use: re.Pattern[str] = re.compile(r"(?!)")
     raced: re.Pattern[str]
+    denied: re.Pattern[str]
+    no_schema: re.Pattern[str]
+    longest_name: int | None = None
     table_options: dict[str, str]
     ends: re.Pattern[str]
     has_savepoints: bool = True
@@ -116,6 +124,18 @@ class Database:
         """Whether a lock was not given in time."""
         return self.locked.search(str(error.orig)) is not None
 
+    def is_in_use(self, error: DBAPIError) -> bool:
+        """Whether another process keeps all others out."""
+        return self.in_use.search(str(error.orig)) is not None
+
+    def was_denied(self, error: DBAPIError) -> bool:
+        """Whether the user has no right to do this."""
+        return self.denied.search(str(error.orig)) is not None
+
+    def lacks_schema(self, error: DBAPIError) -> bool:
+        """Whether the schema does not exist."""
+        return self.no_schema.search(str(error.orig)) is not None
+
     def was_raced(self, error: DBAPIError) -> bool:
         """Whether another transaction came in between."""
         return isinstance(error, IntegrityError) or self.raced.search(str(error.orig)) is not None
@@ -131,6 +151,9 @@ _MYSQL = Database(
     lock_timeout=("SET innodb_lock_wait_timeout = {seconds}", "SET innodb_lock_wait_timeout = DEFAULT"),
     locked=re.compile(r"Lock wait timeout"),
     raced=re.compile(r"Deadlock"),
+    denied=re.compile(r"command denied|Access denied", re.IGNORECASE),
+    no_schema=re.compile(r"Unknown database", re.IGNORECASE),
+    longest_name=64,
     table_options={"mysql_engine": "InnoDB", "mariadb_engine": "InnoDB", "mysql_charset": "utf8mb4"},
     ends=_ending(f"|{_COMMITS_ON_MYSQL}"),
 )
@@ -140,6 +163,9 @@ DATABASES: dict[str, Database] = {
         lock_timeout=("SET LOCAL lock_timeout = {milliseconds}", "SET LOCAL lock_timeout TO DEFAULT"),
         locked=re.compile(r"lock timeout"),
         raced=re.compile(r"deadlock detected|could not serialize"),
+        denied=re.compile(r"permission denied|read-only"),
+        no_schema=re.compile(r"schema .* does not exist"),
+        longest_name=63,
         table_options={},
         ends=_ending(),
     ),
@@ -150,13 +176,18 @@ DATABASES: dict[str, Database] = {
         numbers=False,
         locked=re.compile(r"database is locked|database table is locked"),
         raced=_NEVER,
+        denied=re.compile(r"readonly database"),
+        no_schema=re.compile(r"unknown database"),
         table_options={},
         ends=_ending(),
         locks_rows=False,
     ),
     "duckdb": Database(
         locked=_NEVER,
+        in_use=re.compile(r"Could not set lock on file|file is already open|being used by another process"),
         raced=re.compile(r"conflict", re.IGNORECASE),
+        denied=re.compile(r"read-only mode"),
+        no_schema=re.compile(r"(Schema|Catalog)[^\n]* does not exist"),
         table_options={},
         ends=_ending(),
         has_savepoints=False,

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from airflow_resume.errors import SinkBusyError, SinkUnsafeError
+from typing import TYPE_CHECKING
+
+from airflow_resume.errors import SinkBusyError, SinkTableError, SinkUnsafeError
 from airflow_resume.sinks.rows import PositionRow, Unfinished
+
+if TYPE_CHECKING:
+    from sqlalchemy import Table
 
 
 def busy(identity: str, target: str) -> SinkBusyError:
@@ -17,6 +22,36 @@ def busy(identity: str, target: str) -> SinkBusyError:
         f"The row of {identity} in {target}, or a table or database around it, was locked for too long.",
         "A retry looks again. An attempt that is in its commit has the lock, or one that is frozen, or a person.",
         sink=target,
+    )
+
+
+def in_use(target: str) -> SinkBusyError:
+    """The error for a database that another process keeps others out of.
+
+    Args:
+        target: what the database is called in messages.
+    """
+    return SinkBusyError(
+        f"Another process has the file of {target} open, and keeps all others out.",
+        "Wait for its end, or set on_contention='wait'. on_contention='take_over' is not possible with DuckDB.",
+        sink=target,
+    )
+
+
+def without_rights(table: Table, user: str | None, target: str) -> SinkTableError:
+    """The error for a user who may not use the table of positions.
+
+    Args:
+        table: of positions.
+        user: of the connection, if that is known.
+        target: what the database is called in messages.
+    """
+    grant = f"GRANT SELECT, INSERT, UPDATE, DELETE ON {table.fullname} TO {user}"
+    return SinkTableError(
+        f"This user may not read and write the table of positions, {table.fullname!r} in {target}.",
+        "Open the database for writing." if user is None else f"Have a user who may do that say: {grant}",
+        sink=target,
+        statement="" if user is None else grant,
     )
 
 

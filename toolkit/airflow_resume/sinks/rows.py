@@ -32,7 +32,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.schema import CreateTable
 
 from airflow_resume import values
-from airflow_resume.errors import SinkTableError
+from airflow_resume.errors import SinkError, SinkTableError
 from airflow_resume.sink_protocol import Claimant
 from airflow_resume.sinks.databases import Database
 from airflow_resume.sinks.decide import Held, Stamp
@@ -67,34 +67,80 @@ def ddl_of(table: Table, dialect: Dialect) -> str:
     return str(CreateTable(table, if_not_exists=True).compile(dialect=dialect)).strip()
 
 
-def make_table(connection: Connection, table: Table, target: str) -> bool:
+def check_names(table: Table, target: str, longest: int | None) -> None:
+    """Check that the database takes the names of the table and of its schema.
+
+    Args:
+        table: of positions.
+        target: what the database is called in messages.
+        longest: how many characters a name may have; None if there is no limit.
+
+    Raises:
+        SinkTableError: one is too long.
+    """
+    for option, name in (("table", table.name), ("schema", table.schema or "")):
+        if longest is not None and len(name) > longest:
+            raise SinkTableError(
+                f"The name {name!r} is longer than the {longest} characters that {target} allows.",
+                f"Give {option}= a shorter name.",
+                sink=target,
+                statement="",
+            )
+
+
+def make_table(connection: Connection, table: Table, target: str, database: Database) -> bool:
     """Make the table, unless it is there. Returns whether it was made.
 
     Args:
         connection: in no transaction.
         table: of positions.
         target: what the database is called in messages.
+        database: of the connection.
 
     Raises:
-        SinkTableError: there is no table, and this user may not make it.
+        SinkTableError: there is no table, and this user may not make it, or its schema is missing.
+        SinkError: the connection was lost.
+        DBAPIError: the database could not make it for another reason, such as a lock.
     """
-    if _is_there(connection, table):
-        return False
     statement = ddl_of(table, connection.dialect)
     try:
+        if _is_there(connection, table):
+            return False
         connection.exec_driver_sql(statement)
         connection.commit()
     except DBAPIError as error:
         connection.rollback()
+        if (named := _unmade(error, table, target, database, " ".join(statement.split()))) is not None:
+            raise named from error
         if _is_there(connection, table):  # another attempt has made it
             return False
-        raise SinkTableError(
-            f"{target} has no table {table.fullname!r}, and it could not be made ({type(error.orig).__name__}).",
-            f"Have it made by a user who may do that:\n{statement};",
+        raise
+    return True
+
+
+def _unmade(error: DBAPIError, table: Table, target: str, database: Database, statement: str) -> SinkError | None:
+    """The error for a table that was not made; None if it is not known what the trouble is."""
+    if error.connection_invalidated:
+        return SinkError(
+            f"The connection to {target} was lost while the table {table.fullname!r} was looked for or made.",
+            "A retry tries it again.",
+            sink=target,
+        )
+    if database.lacks_schema(error):
+        return SinkTableError(
+            f"{target} has no schema {table.schema!r} for the table of positions.",
+            "Make the schema, or give schema= one that exists, or leave it out.",
+            sink=target,
+            statement=f"CREATE SCHEMA {table.schema}",
+        )
+    if database.was_denied(error):
+        return SinkTableError(
+            f"{target} has no table {table.fullname!r}, and this user may not make it.",
+            f"Have it made by a user who may do that: {statement}",
             sink=target,
             statement=statement,
-        ) from error
-    return True
+        )
+    return None
 
 
 def _is_there(connection: Connection, table: Table) -> bool:
@@ -244,9 +290,11 @@ class PositionRow:
             connection: in a transaction that has just begun.
             nonce: the key of the row.
         """
-        self._insert_as(connection, nonce, "probe", Claimant(), Stamp(nonce, 0))
+        table, before = self._table.c, Stamp(nonce, 0)
+        self._insert_as(connection, nonce, "probe", Claimant(), before)
+        connection.execute(update(self._table).where(table.position_key == nonce).values(version=1))
+        connection.execute(delete(self._table).where(table.position_key == ""))  # only to see whether that is allowed
         connection.rollback()
-        table = self._table.c
         is_kept = connection.execute(select(table.nonce).where(table.position_key == nonce)).first() is not None
         if is_kept:
             connection.execute(delete(self._table).where(table.position_key == nonce))

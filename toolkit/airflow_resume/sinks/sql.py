@@ -42,8 +42,9 @@ class SqlSink:
             or another Dag run for a watermark. `"take_over"` (default): this run continues, and the other one's next
             commit fails. `"wait"`: until the other one has ended. `"fail"`: with `SinkBusyError`, if it is alive.
             Attempts of one task instance have an order: a later one always takes over.
-        patience: how long to wait for a lock on the row; and after which time without a commit another run counts as
-            dead, with `"wait"` and `"fail"`. 60 s by default, so it should be longer than the work on one element.
+        patience: how long to wait for a lock on the row, or for a file of DuckDB with `"wait"`; and after which time
+            without a commit another run counts as dead, with `"wait"` and `"fail"`. 60 s by default, so it should be
+            longer than the work on one element.
         script: the name of the script, for scripts whose `store=` does not outlive them. By default the store tells
             whether a position in the sink belongs to this script. In a task it has no meaning.
 
@@ -117,11 +118,18 @@ class SqlSink:
 
     @cached_property
     def positions(self) -> Table:
-        """The table of positions, as SQLAlchemy has tables."""
-        from airflow_resume.sinks.databases import DATABASES
-        from airflow_resume.sinks.rows import table_of
+        """The table of positions, as SQLAlchemy has tables.
 
-        return table_of(self._table, self._schema, DATABASES[self.engine.dialect.name])
+        Raises:
+            SinkTableError: the database does not take its name.
+        """
+        from airflow_resume.sinks.databases import DATABASES
+        from airflow_resume.sinks.rows import check_names, table_of
+
+        database = DATABASES[self.engine.dialect.name]
+        table = table_of(self._table, self._schema, database)
+        check_names(table, self.target, database.longest_name)
+        return table
 
     def ddl(self) -> str:
         """The statement that makes the table of positions, for a user who may make tables."""
@@ -136,12 +144,14 @@ class SqlSink:
             Whether it was made.
 
         Raises:
-            SinkTableError: this user may not make it.
+            SinkTableError: this user may not make it, or its schema is missing.
+            SinkError: the connection was lost.
         """
+        from airflow_resume.sinks.databases import DATABASES
         from airflow_resume.sinks.rows import make_table
 
         with self.engine.connect() as connection:
-            return make_table(connection, self.positions, self.target)
+            return make_table(connection, self.positions, self.target, DATABASES[self.engine.dialect.name])
 
     def claim(self, identity: Sequence[JsonValue], claimant: Claimant) -> SqlPosition:
         """Claim a position; loops and watermarks do that.
