@@ -195,11 +195,16 @@ class PositionRow:
         self.identity = values.dumps([*identity])
         self._key = hashlib.sha256(self.identity.encode()).hexdigest()
         self._advance: Update | None = None
-        self._insert = insert(table)
+        # Built once, as that takes longer than to execute them.
+        names = ("position_key", "identity", "claim", "nonce", "version")
+        new: dict[str, Any] = {name: bindparam(f"new_{name}") for name in names}
+        self._insert = insert(table).values(**new, updated_at=func.current_timestamp())
+        self._note = self._insert
         self._forget = delete(table).where(table.c.position_key == bindparam("note_key"))
         if database.numbers:
             is_same = literal_column("txid_current()") == bindparam("transaction")
             self._forget = self._forget.where(is_same)
+            self._note = self._insert.returning(literal_column("txid_current()"))
 
     def read(self, connection: Connection, *, lock: bool = False) -> FoundRow | None:
         """The row; None if there is none.
@@ -224,21 +229,8 @@ class PositionRow:
         """Make the row, without a position."""
         self._insert_as(connection, self._key, self.identity, ours, Stamp(nonce, 0))
 
-    def _insert_as(
-        self, connection: Connection, key: str, identity: str, ours: Claimant, stamp: Stamp, *, numbered: bool = False
-    ) -> int | None:
-        row: dict[str, Any] = {
-            "position_key": key,
-            "identity": identity,
-            "claim": claim_of(ours),
-            "nonce": stamp.nonce,
-            "version": stamp.version,
-        }
-        statement = self._insert.values(**row, updated_at=func.current_timestamp())
-        if numbered:
-            return int(connection.execute(statement.returning(literal_column("txid_current()"))).scalar_one())
-        connection.execute(statement)
-        return None
+    def _insert_as(self, connection: Connection, key: str, identity: str, ours: Claimant, stamp: Stamp) -> None:
+        connection.execute(self._insert, _new_row(key, identity, ours, stamp))
 
     def _note_key(self, stamp: Stamp) -> str:
         of_transaction = hashlib.sha256(f"{stamp.nonce} {stamp.version}".encode()).hexdigest()
@@ -252,8 +244,9 @@ class PositionRow:
             ours: who runs it.
             before: what our last commit left in the row.
         """
-        identity, numbered = f"unfinished: {self.identity}", self._database.numbers
-        return self._insert_as(connection, self._note_key(before), identity, ours, before, numbered=numbered)
+        row = _new_row(self._note_key(before), f"unfinished: {self.identity}", ours, before)
+        result = connection.execute(self._note, row)
+        return int(result.scalar_one()) if self._database.numbers else None
 
     def forget(self, connection: Connection, before: Stamp, transaction: int | None) -> bool:
         """Delete the note of a transaction. Returns whether it was there, and was written in this transaction.
@@ -317,7 +310,7 @@ class PositionRow:
             before: what our last commit left in the row.
             position: to write.
         """
-        if self._advance is None:  # built once, as that takes longer than to execute it
+        if self._advance is None:
             self._advance = self._update("position")
         return self._hit(connection, self._advance, before, position=values.dumps(position))
 
@@ -336,6 +329,16 @@ class PositionRow:
         parameters = {"nonce_before": before.nonce, "version_before": before.version, "new_version": before.version + 1}
         parameters |= {f"new_{name}": value for name, value in new.items()}
         return connection.execute(statement, parameters).rowcount == 1
+
+
+def _new_row(key: str, identity: str, ours: Claimant, stamp: Stamp) -> dict[str, object]:
+    return {
+        "new_position_key": key,
+        "new_identity": identity,
+        "new_claim": claim_of(ours),
+        "new_nonce": stamp.nonce,
+        "new_version": stamp.version,
+    }
 
 
 def claim_of(by: Claimant, *, released: bool = False) -> str:
