@@ -21,7 +21,7 @@ from airflow_resume import checkpoint
 from airflow_resume.errors import SinkError, SinkUnsafeError
 from airflow_resume.loops import Skip
 from airflow_resume.sink_protocol import Claimant
-from airflow_resume.sinks import SqlSink
+from airflow_resume.sinks import SqlSink, hook_on
 from airflow_resume.testing import TaskAttempt, task_context
 from tests.support.sinks.places import KINDS, ROWS, place_of, rows_in
 
@@ -199,6 +199,61 @@ def test_nor_does_a_kill_right_after_it(url: str, engine: Engine) -> None:
     with pytest.raises(SinkUnsafeError, match="was committed without its position"):
         SqlSink(engine).claim(["loop", "", "", "", -1, "resume.loop.rows"], Claimant())
     assert rows_in(engine) == [1, 2]
+
+
+# --- a connection that was kept ---------------------------------------------------------------------------------------
+
+
+def kept_driver(loop: Any) -> Callable[[str], object]:
+    raw = loop.connection.connection.driver_connection
+
+    def execute(statement: str) -> None:
+        cursor = raw.cursor()
+        cursor.execute(statement)
+        cursor.close()
+
+    return execute
+
+
+def kept_hook(loop: Any) -> Callable[[str], object]:
+    return hook_on(DriverHook(), loop.connection).execute
+
+
+class DriverHook:
+    """Like a hook of Airflow: it takes its connection from `get_conn` for each statement."""
+
+    get_conn: Callable[[], Any]
+
+    def execute(self, statement: str) -> None:
+        cursor = self.get_conn().cursor()
+        cursor.execute(statement)
+        cursor.close()
+
+
+@pytest.mark.parametrize("keep", [kept_driver, kept_hook])
+@pytest.mark.parametrize("ends", [False, True])
+def test_a_connection_of_the_driver_that_was_taken_in_an_earlier_element_is_guarded_too(
+    sink: SqlSink, engine: Engine, attempt: TaskAttempt, keep: Callable[[Any], Callable[[str], object]], *, ends: bool
+) -> None:
+    def append(attempt: TaskAttempt, fail_at: int | None) -> None:
+        with checkpoint([1, 2, 3, 4], name="rows", sink=sink, context=attempt.context) as loop:
+            execute = keep(loop)
+            for number in loop:
+                execute(f"INSERT INTO flights (id) VALUES ({number})")  # noqa: S608  a number
+                if number == fail_at:
+                    if ends:
+                        execute("COMMIT")
+                    raise BodyError
+
+    with pytest.raises(BodyError):
+        append(attempt, 3)
+    if ends:
+        with pytest.raises(SinkUnsafeError, match="was committed without its position"):
+            append(attempt.retry(), None)
+        assert rows_in(engine) == [1, 2, 3]
+    else:
+        append(attempt.retry(), None)
+        assert rows_in(engine) == [1, 2, 3, 4]
 
 
 # --- what was rolled back -------------------------------------------------------------------------------------------

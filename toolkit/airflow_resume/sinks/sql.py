@@ -108,6 +108,12 @@ class SqlSink:
                 f"Use one of {', '.join(sorted(DATABASES))}; or no sink, and a body that may be repeated.",
                 problem="database",
             )
+        if engine.dialect.is_async:
+            raise SinkUnsafeError(
+                f"{engine.dialect.driver!r} is a driver for an event loop, which the connection of a sink would block.",
+                "Use an engine made by create_engine, with another driver.",
+                problem="database",
+            )
         return engine
 
     @cached_property

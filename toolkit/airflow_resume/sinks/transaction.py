@@ -34,9 +34,24 @@ from airflow_resume.sinks.refusals import busy, kept_without_position
 from airflow_resume.sinks.rows import FoundRow, PositionRow, Unfinished
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pydantic import JsonValue
+    from sqlalchemy import PoolProxiedConnection
 
 log = get_logger(__name__)
+
+
+class LentConnection(Connection):
+    """The connection that a body gets. It tells when the body asks it for the driver's connection."""
+
+    @property
+    def connection(self) -> PoolProxiedConnection:
+        """The driver's connection, as SQLAlchemy gives it."""
+        tell: Callable[[], None] | None = vars(self).get("tell")
+        if tell is not None:
+            tell()
+        return super().connection
 
 
 class SqlPosition:
@@ -77,6 +92,11 @@ class SqlPosition:
         """Why the body may execute nothing more; None if it may."""
         self._is_lost = False
         """Whether another attempt has claimed the position."""
+        self._is_eager = False
+        """Whether the body may have kept the driver's connection, whose use nobody sees. Then each transaction begins,
+        with its guard, as soon as the one before is committed."""
+        connection.__class__ = LentConnection
+        vars(connection)["tell"] = self._lends_driver
         event.listen(connection, "begin", self._begun)
         event.listen(connection, "commit", self._about_to_commit)
         event.listen(connection, "rollback", self._about_to_roll_back)
@@ -95,6 +115,10 @@ class SqlPosition:
         if not self._has_guard:
             self._set_guard()
         return self._connection
+
+    def _lends_driver(self) -> None:
+        if not self._is_ours:
+            self._is_eager = True
 
     def _begin(self) -> None:
         with self._ourselves():
@@ -184,6 +208,7 @@ class SqlPosition:
         with self._ourselves():
             try:
                 if self._try_commit(position):
+                    self._begin_eagerly()
                     return
             except Exception as failure:  # noqa: BLE001  raised again, unless the commit took place
                 error = failure
@@ -208,6 +233,14 @@ class SqlPosition:
         connection.commit()
         self._moved()
         return True
+
+    def _begin_eagerly(self) -> None:
+        if not self._is_eager:
+            return
+        try:
+            _ = self.connection
+        except Exception as error:  # noqa: BLE001  the commit took place; the next use raises it again
+            log.debug("%s: the next transaction did not begin: %r", self._target, error)
 
     def _drop_connection(self) -> None:
         """Have the database roll back, and use a new connection from now on.
