@@ -90,6 +90,30 @@ DIFFERENCES = (
         is_played=False,
     ),
     Difference(
+        tests="tests/airflow/test_loops_killed.py::test_a_loop_within_another_is_saved_with_it_when_the_worker_goes",
+        why=_TOLD,
+        shown_by=_WARM,
+        is_played=False,
+    ),
+    Difference(
+        tests="tests/airflow/test_loops_killed.py::test_an_async_loop_whose_worker_goes_repeats_no_element_either",
+        why=_TOLD,
+        shown_by=_WARM,
+        is_played=False,
+    ),
+    Difference(
+        tests="tests/airflow/test_loops_killed.py::test_a_parallel_loop_whose_worker_goes_finishes_what_is_in_flight",
+        why=_TOLD,
+        shown_by=_WARM,
+        is_played=False,
+    ),
+    Difference(
+        tests="tests/airflow/test_loops_killed.py::test_a_loop_that_is_to_fail_when_its_worker_goes_uses_a_retry",
+        why=_TOLD,
+        shown_by=_WARM,
+        is_played=False,
+    ),
+    Difference(
         tests="tests/airflow/test_loops_killed.py::test_a_loop_whose_worker_goes_goes_on_in_the_same_try",
         only="supervisor",
         why=_TOLD,
