@@ -631,14 +631,14 @@ class SinkUnsafeError(SinkError, ValueError, AirflowFailException):
         problem: "database": it has no transactions that were tested. "autocommit": each statement commits by itself.
             "engine": the table of positions has no transactions (MyISAM). "ended": the body has ended the transaction,
             or wanted to. "option": an option of the loop or watermark contradicts exactly once. "use": the connection
-            was used where it may not be.
+            was used where it may not be. "history": the table has forgotten the position.
     """
 
-    problem: Literal["database", "autocommit", "engine", "ended", "option", "use"]
+    problem: Literal["database", "autocommit", "engine", "ended", "option", "use", "history"]
 
 
 class SinkTableError(SinkError, AirflowFailException):
-    """The table of positions is missing, and this user may not make it.
+    """The table of positions, or that of the rows, is missing, and was not made.
 
     Fields:
         statement: that makes it.

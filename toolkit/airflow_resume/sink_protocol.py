@@ -110,3 +110,22 @@ class Sink(Protocol):
             SinkError: it cannot be claimed.
         """
         ...
+
+
+def append_to(connection: Any, rows: Any) -> None:
+    """Append rows to what the body of a loop or a window writes with.
+
+    Args:
+        connection: of the sink.
+        rows: as the sink takes them.
+
+    Raises:
+        TypeError: the sink has a connection of another kind.
+    """
+    append = getattr(connection, "append", None)
+    if append is None:
+        raise TypeError(
+            f"append() is for the tables of a lake, and this sink has a {type(connection).__name__}."
+            "\nUse it: `connection` is what one writes with."
+        )
+    append(rows)

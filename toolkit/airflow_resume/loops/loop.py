@@ -37,7 +37,7 @@ from airflow_resume.loops.skip import Skip
 from airflow_resume.loops.sources.given import as_source
 from airflow_resume.loops.sources.pages import Page
 from airflow_resume.loops.sources.source import Source
-from airflow_resume.sink_protocol import Sink
+from airflow_resume.sink_protocol import Sink, append_to
 from airflow_resume.store import StateStore
 
 if TYPE_CHECKING:
@@ -384,6 +384,18 @@ class Checkpoint(Generic[T]):
             LoopError: the loop has no `sink=`, is closed, or the caller is a worker of its `map`.
         """
         return self._run.loop.connection
+
+    def append(self, rows: Any) -> None:
+        """Append rows to the table of the sink, such as a `DeltaSink`. They are committed together with the position.
+
+        Args:
+            rows: a list of dicts, an Arrow table, a record batch, or a data frame of pandas or polars.
+
+        Raises:
+            LoopError: the loop has no `sink=`, is closed, or the caller is a worker of its `map`.
+            TypeError, ValueError: the sink is none of a table, or the rows do not fit it. Nothing was appended.
+        """
+        append_to(self.connection, rows)
 
     @property
     def element(self) -> Element:

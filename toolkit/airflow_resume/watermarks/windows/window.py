@@ -12,6 +12,7 @@ from typing_extensions import TypeVar
 
 from airflow_resume.arguments import check_whole
 from airflow_resume.errors import WatermarkError
+from airflow_resume.sink_protocol import append_to
 from airflow_resume.watermarks.cursors.forms import formatted
 from airflow_resume.watermarks.cursors.zones import zone_of
 from airflow_resume.watermarks.marks.mark_record import MarkRecord, WindowRecord
@@ -152,6 +153,18 @@ class Window(QueryConditions[T]):
         if self.keeper is None:
             raise WatermarkError("This window was not begun by a watermark, and has no connection.")
         return self.keeper.connection
+
+    def append(self, rows: Any) -> None:
+        """Append rows to the table of the sink, such as a `DeltaSink`. They are committed together with the mark.
+
+        Args:
+            rows: a list of dicts, an Arrow table, a record batch, or a data frame of pandas or polars.
+
+        Raises:
+            WatermarkError: the watermark has no `sink=`.
+            TypeError, ValueError: the sink is none of a table, or the rows do not fit it. Nothing was appended.
+        """
+        append_to(self.connection, rows)
 
     def check(self) -> None:
         """Check that no other attempt has replaced this one, for example after a lost worker. It costs one request.
