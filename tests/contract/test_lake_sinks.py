@@ -454,13 +454,13 @@ def test_nothing_is_looked_at_again_because_an_own_commit_was_not_noticed(lake: 
 
     sink.commits = commits
     position = sink.claim(TASK, attempt(1))
-    look = position._table.look
+    look = position._lake.look
 
     def noted_look() -> Any:
         seen.append("look")
         return look()
 
-    position._table.look = noted_look
+    position._lake.look = noted_look
     for number in range(3):
         position.commit(number)
         add(position, number)

@@ -42,7 +42,7 @@ ORDERS, NEW = ids_in("orders"), ids_in("new_orders")
 
 
 def test_there_are_no_python_blocks_that_are_not_run() -> None:
-    assert PAGE.count("```python") == len(SNIPPETS) == 4
+    assert PAGE.count("```python") == len(SNIPPETS) == 5
 
 
 def test_a_loop_appends_each_page_once_and_a_retry_nothing(page: dict[str, Any], attempt: TaskAttempt) -> None:
@@ -68,6 +68,17 @@ def test_a_watermark_appends_what_is_new(page: dict[str, Any], attempt: TaskAtte
     with attempt.next_run():
         page["load"].function()
     assert NEW(page) == [0, 1, 2, 3, 4, 5]
+
+
+def test_so_does_one_of_iceberg(page: dict[str, Any], attempt: TaskAttempt) -> None:
+    with attempt:
+        page["ingest_into_iceberg"].function()
+    with attempt.retry():
+        page["ingest_into_iceberg"].function()
+    catalog = page["load_catalog"]("prod", **page["CATALOG"])
+    rows = catalog.load_table("lake.orders").scan().to_arrow()
+    catalog.engine.dispose()
+    assert sorted(rows["id"].to_pylist()) == [1, 2, 3]
 
 
 def test_every_crash_of_the_example_is_explored(page: dict[str, Any], tmp_path: Path) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -95,4 +97,57 @@ class DeltaLake(Lake):
         self.table.restore(mark)
 
 
-LAKES: dict[str, type[Lake]] = {"delta": DeltaLake}
+class IcebergLake(Lake):
+    """An Iceberg table, in a catalog in SQLite."""
+
+    NAME = "lake.flights"
+
+    @property
+    def options(self) -> dict[str, str]:
+        uri = f"sqlite:///{self.folder / 'catalog.db'}"
+        return {"type": "sql", "uri": uri, "warehouse": f"file://{self.folder / 'warehouse'}"}
+
+    @contextmanager
+    def catalog(self) -> Iterator[Any]:
+        from pyiceberg.catalog import load_catalog
+
+        catalog: Any = load_catalog("tests", **self.options)
+        try:
+            yield catalog
+        finally:
+            catalog.engine.dispose()
+
+    def make(self) -> None:
+        with self.catalog() as catalog:
+            catalog.create_namespace("lake")
+            table = catalog.create_table(self.NAME, schema=SCHEMA)
+            table.append(SCHEMA.empty_table())  # so that there is a snapshot without rows to go back to
+
+    def sink(self, **options: Any) -> Any:
+        from airflow_resume.sinks import IcebergSink
+
+        return IcebergSink(self.NAME, catalog="tests", catalog_options=self.options, **options)
+
+    def rows(self) -> list[dict[str, Any]]:
+        with self.catalog() as catalog:
+            return list(catalog.load_table(self.NAME).scan().to_arrow().to_pylist())
+
+    def commits(self) -> int:
+        with self.catalog() as catalog:
+            return len(catalog.load_table(self.NAME).metadata.snapshots)
+
+    def add_by_others(self, *ids: int) -> None:
+        with self.catalog() as catalog:
+            rows = pa.Table.from_pylist([{"id": each} for each in ids], schema=SCHEMA)
+            catalog.load_table(self.NAME).append(rows)
+
+    def mark(self) -> Any:
+        with self.catalog() as catalog:
+            return catalog.load_table(self.NAME).current_snapshot().snapshot_id
+
+    def restore(self, mark: Any) -> None:
+        with self.catalog() as catalog:
+            catalog.load_table(self.NAME).manage_snapshots().rollback_to_snapshot(mark).commit()
+
+
+LAKES: dict[str, type[Lake]] = {"delta": DeltaLake, "iceberg": IcebergLake}

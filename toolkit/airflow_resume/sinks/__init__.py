@@ -1,12 +1,13 @@
 """Sinks with exactly once: the position of a loop or a watermark is in the same transaction as the data.
 
 - `SqlSink`: a SQL database.
-- `DeltaSink`: a Delta table.
+- `DeltaSink`, `IcebergSink`: a table of a lake.
 - `hook_on`: an Airflow hook that works on the connection of a loop or a window.
 """
 
 from airflow_resume.sinks.delta import DeltaSink
 from airflow_resume.sinks.hooks import hook_on
+from airflow_resume.sinks.iceberg import IcebergSink
 from airflow_resume.sinks.sql import SqlSink
 
-__all__ = ["DeltaSink", "SqlSink", "hook_on"]
+__all__ = ["DeltaSink", "IcebergSink", "SqlSink", "hook_on"]

@@ -22,9 +22,9 @@ from deltalake.fs import DeltaStorageHandler
 from pyarrow.fs import PyFileSystem
 
 from airflow_resume.errors import SinkTableError, SinkUnsafeError
-from airflow_resume.sinks.lake_position import TableMovedError
+from airflow_resume.sinks.lake_position import LakeMovedError
 from airflow_resume.sinks.lake_record import LakeKey, LakeRecord
-from airflow_resume.sinks.lake_rows import fitted_rows
+from airflow_resume.sinks.lake_rows import RowWriter, fitted_rows
 
 RECORD = "airflow_resume"
 """The name of the record in the information of a commit."""
@@ -96,6 +96,10 @@ class DeltaLakeTable:
                 sink=self.target,
             )
 
+    def writer(self, record: LakeRecord) -> RowWriter:  # noqa: ARG002
+        """What the body appends to."""
+        return RowWriter(self.fitted)
+
     def fitted(self, rows: Any) -> pa.Table:
         """Rows with the columns of the table."""
         return fitted_rows(rows, self._arrow, self.target)
@@ -143,11 +147,11 @@ class DeltaLakeTable:
         """Commit rows and a record, if no record of this key was written since.
 
         Raises:
-            TableMovedError: one was, or commits of others came first.
+            LakeMovedError: one was, or commits of others came first.
             DeltaError: as delta-rs raises it.
         """
         if self._table.transaction_version(self.key.hashed) != self._version:
-            raise TableMovedError(f"{self.target} has another commit of {self.key.identity}")
+            raise LakeMovedError(f"{self.target} has another commit of {self.key.identity}")
         number = record.stamp.version
         properties = CommitProperties(
             custom_metadata={RECORD: record.dumps(self.key)},
@@ -156,7 +160,7 @@ class DeltaLakeTable:
         try:
             self._commits(lambda: self._write(rows, properties))
         except CommitFailedError as error:
-            raise TableMovedError(str(error)) from error
+            raise LakeMovedError(str(error)) from error
         self._version = number
 
     def _write(self, rows: Sequence[pa.Table], properties: CommitProperties) -> None:

@@ -1,10 +1,10 @@
-"""How a position in a table of a lake is claimed, and the commits that move it.
+"""How a position in a lake is claimed, and the commits that move it.
 
-Theory of operation. A commit of such a table replaces its current state by a new one, if no other commit came first.
-Each of our commits carries the record of the position, so rows and position become visible together. `LakeTable.put`
-commits only if no record of this key was written since the table was looked at. So of two attempts only the one that
-claimed last can commit, and the other one looks, and finds the claim of its successor. Rows are kept in memory until
-the commit. If the commit raises an error, the table is looked at: it contains our record, or it does not.
+Theory of operation. A lake is a table, or a folder with a log of its files. A commit replaces its current state by a
+new one, if no other commit came first. Each of our commits carries the record of the position, so what was written and
+the position become visible together. `Lake.put` commits only if no record of this key was written since the lake was
+looked at. So of two attempts only the one that claimed last can commit, and the other one looks, and finds the claim of
+its successor. If a commit raises an error, the lake is looked at: it contains our record, or it does not.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
-from airflow_resume.errors import SinkError, SinkUnsafeError, SupersededError
+from airflow_resume.errors import SinkError, SupersededError
 from airflow_resume.shown import get_logger
 from airflow_resume.sink_protocol import Claimant
 from airflow_resume.sinks.contention import LOOK_SECONDS, MOST_RACES, Watch, raced, refusal
@@ -24,21 +24,32 @@ from airflow_resume.sinks.decide import Claiming, Committed, Held, OnContention,
 from airflow_resume.sinks.lake_record import LakeKey, LakeRecord
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pydantic import JsonValue
 
 log = get_logger(__name__)
 
 _MOST_TRIES = 20
-"""How often a commit is tried when commits of others to the same table come first."""
+"""How often a commit is tried when commits of others to the same lake come first."""
 
 
-class TableMovedError(Exception):
-    """Commits of others came first, so nothing was committed. Look at the table, and try again."""
+class LakeMovedError(Exception):
+    """Commits of others came first, so nothing was committed. Look at the lake, and try again."""
 
 
-class LakeTable(Protocol):
-    """A table that takes rows and a record in one commit."""
+class LakeWriter(Protocol):
+    """What the body of a loop or a window writes with."""
+
+    pending: list[Any]
+    """What is written, and not committed."""
+    is_closed: bool
+    """Whether the loop or the window is over."""
+
+    def forget(self, after: int = 0) -> None:
+        """Forget what was written, except for the first so many."""
+
+
+class Lake(Protocol):
+    """What takes writes and a record in one commit."""
 
     target: str
     """What it is called in messages, without anything secret."""
@@ -49,53 +60,29 @@ class LakeTable(Protocol):
         """Read the newest record of the key; None if there is none."""
         ...
 
-    def put(self, record: LakeRecord, rows: Sequence[pa.Table]) -> None:
-        """Commit rows and a record, if no record of this key was written since `look` or the last `put`.
+    def put(self, record: LakeRecord, pending: Sequence[Any]) -> None:
+        """Commit what was written and a record, if no record of this key was written since `look` or the last `put`.
 
         Raises:
-            TableMovedError: others came first.
-            Exception: whatever the table raises. What became of the commit is not known.
+            LakeMovedError: others came first.
+            Exception: whatever the lake raises. What became of the commit is not known.
         """
         ...
 
-    def fitted(self, rows: Any) -> pa.Table:
-        """Rows with the columns of the table.
-
-        Raises:
-            TypeError, ValueError: they do not fit.
-        """
-        ...
-
-
-class LakeWriter:
-    """What the body of a loop or a window appends to. It is committed together with the position."""
-
-    def __init__(self, fitted: Callable[[Any], pa.Table]) -> None:
-        self._fitted = fitted
-        self.rows: list[pa.Table] = []
-        self.is_closed = False
-
-    def append(self, rows: Any) -> None:
-        """Append rows. They are in memory until the commit, and then in the table.
+    def writer(self, record: LakeRecord) -> LakeWriter:
+        """What the body writes with.
 
         Args:
-            rows: a list of dicts, an Arrow table, a record batch, or whatever Arrow can read, such as a data frame of
-                pandas or polars. Columns that are not given are null.
-
-        Raises:
-            TypeError, ValueError: they do not fit the table. Nothing was appended.
-            SinkUnsafeError: the loop or the window is over.
+            record: of the claim.
         """
-        if self.is_closed:
-            raise SinkUnsafeError("The loop or the window is over, and its last commit too.", problem="use")
-        self.rows.append(self._fitted(rows))
+        ...
 
 
 class LakePosition:
-    """A position in a table that this attempt has claimed. Made by `claim_in_lake`.
+    """A position in a lake that this attempt has claimed. Made by `claim_in_lake`.
 
     Args:
-        table: that was looked at.
+        lake: that was looked at.
         record: of the claim.
         gives_back: whether to give the claim back at the end, in a commit of its own.
         sleep: waits for a number of seconds.
@@ -103,38 +90,38 @@ class LakePosition:
 
     def __init__(
         self,
-        table: LakeTable,
+        lake: Lake,
         record: LakeRecord,
         *,
         gives_back: bool,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        self._table, self._record, self._gives_back, self._sleep = table, record, gives_back, sleep
+        self._lake, self._record, self._gives_back, self._sleep = lake, record, gives_back, sleep
         self.position = record.position
-        self._writer = LakeWriter(table.fitted)
+        self._writer = lake.writer(record)
         self._is_lost = self._is_in_doubt = False
 
     @property
-    def connection(self) -> LakeWriter:
-        """What takes rows."""
+    def connection(self) -> Any:
+        """What the body writes with."""
         return self._writer
 
     def commit(self, position: JsonValue) -> None:
-        """Commit the rows and the position.
+        """Commit what was written, and the position.
 
         Raises:
             SupersededError: another attempt has claimed the position. Nothing was committed.
             SinkError: the record is gone, or it is not known what became of an earlier commit.
-            Exception: the error of the table. Nothing was committed.
+            Exception: the error of the lake. Nothing was committed.
         """
         if self._is_in_doubt:
             raise SinkError(
-                f"It is not known what became of the last commit to {self._table.target}.",
+                f"It is not known what became of the last commit to {self._lake.target}.",
                 "A retry looks, and continues where the sink stands.",
-                sink=self._table.target,
+                sink=self._lake.target,
             )
         self._commit(self._record.moved(position))
-        self._writer.rows.clear()
+        self._writer.pending.clear()
 
     def _commit(self, record: LakeRecord) -> None:
         tries = 0
@@ -146,43 +133,49 @@ class LakePosition:
         """Whether the commit took place; False if it did not, and may be tried again."""
         self._is_in_doubt = True
         try:
-            self._table.put(record, self._writer.rows)
+            self._lake.put(record, self._writer.pending)
         except Exception as error:
-            found = self._table.look()
+            found = self._lake.look()
             self._is_in_doubt = False
             match decide_commit(None if found is None else found.stamp, self._record.stamp):
                 case Committed.YES:
-                    log.warning("%s: a commit raised %r, and took place; its reply was lost", self._table.target, error)
-                case Committed.NO if may_try_again and isinstance(error, TableMovedError):
+                    log.warning("%s: a commit raised %r, and took place; its reply was lost", self._lake.target, error)
+                case Committed.NO if may_try_again and isinstance(error, LakeMovedError):
                     return False
                 case Committed.NO:
                     raise
                 case Committed.SUPERSEDED:
                     self._is_lost = True
-                    raise SupersededError(key=self._table.key.identity) from error
+                    raise SupersededError(key=self._lake.key.identity) from error
                 case Committed.GONE:
                     raise SinkError(
-                        f"The position of {self._table.key.identity} is gone from {self._table.target}, as after a"
+                        f"The position of {self._lake.key.identity} is gone from {self._lake.target}, as after a"
                         " restore. Nothing was committed.",
                         "A retry continues where the sink stands.",
-                        sink=self._table.target,
+                        sink=self._lake.target,
                     ) from error
         self._is_in_doubt = False
         self._record = record
         return True
 
     def rollback(self) -> None:
-        """Forget the rows since the last commit."""
-        self._writer.rows.clear()
+        """Forget what was written since the last commit."""
+        self._forget()
+
+    def _forget(self) -> None:
+        if self._is_in_doubt:  # it may be committed, so nothing of it may be deleted
+            self._writer.pending.clear()
+        else:
+            self._writer.forget()
 
     @contextmanager
     def savepoint(self) -> Iterator[None]:
-        """A block whose rows are forgotten if it raises an error."""
-        before = len(self._writer.rows)
+        """A block whose writes are forgotten if it raises an error."""
+        before = len(self._writer.pending)
         try:
             yield
         except BaseException:
-            del self._writer.rows[before:]
+            self._writer.forget(before)
             raise
 
     def close(self) -> None:
@@ -190,17 +183,17 @@ class LakePosition:
         if self._writer.is_closed:
             return
         self._writer.is_closed = True
-        self._writer.rows.clear()
+        self._forget()
         if not self._gives_back or self._is_lost or self._is_in_doubt:
             return
         try:
             self._commit(self._record.released())
         except Exception as error:  # noqa: BLE001  the claim is then taken over by the next attempt all the same
-            log.debug("%s: the claim of %s was not given back: %r", self._table.target, self._table.key.identity, error)
+            log.debug("%s: the claim of %s was not given back: %r", self._lake.target, self._lake.key.identity, error)
 
 
 def claim_in_lake(
-    table: LakeTable,
+    lake: Lake,
     claimant: Claimant,
     *,
     on_contention: OnContention,
@@ -211,7 +204,7 @@ def claim_in_lake(
     """Claim a position, by a commit without rows.
 
     Args:
-        table: that keeps it.
+        lake: that keeps it.
         claimant: the running attempt.
         on_contention: what to do about another run.
         patience: how long to wait for a run that says nothing, in seconds.
@@ -225,7 +218,7 @@ def claim_in_lake(
     """
     watch, races = Watch(patience, monotonic), 0
     while races < MOST_RACES:
-        found = table.look()
+        found = lake.look()
         decision = Claiming.INSERT
         if found is not None:
             decision = decide_claim(found.held, claimant, on_contention, watch.sign_of(found.stamp))
@@ -233,26 +226,26 @@ def claim_in_lake(
                 sleep(LOOK_SECONDS)
                 continue
             if decision is not Claiming.TAKE_OVER:
-                raise refusal(decision, table.key.identity, found.held.by, table.target)
+                raise refusal(decision, lake.key.identity, found.held.by, lake.target)
         nonce = secrets.token_hex(16)
         before = found or LakeRecord(held=Held(by=claimant), stamp=Stamp(nonce, -1))
         record = before.taken_over(claimant, nonce)
-        if _is_put(table, record, before):
-            return LakePosition(table, record, gives_back=on_contention != "take_over", sleep=sleep)
+        if _is_put(lake, record, before):
+            return LakePosition(lake, record, gives_back=on_contention != "take_over", sleep=sleep)
         races += 1
         sleep(random.random() * 0.05 * races)  # noqa: S311  so that two do not meet again and again
-    raise raced(table.key.identity, table.target)
+    raise raced(lake.key.identity, lake.target)
 
 
-def _is_put(table: LakeTable, record: LakeRecord, before: LakeRecord) -> bool:
+def _is_put(lake: Lake, record: LakeRecord, before: LakeRecord) -> bool:
     """Whether a claim was committed; False if others came first."""
     try:
-        table.put(record, [])
+        lake.put(record, [])
     except Exception as error:
-        found = table.look()
+        found = lake.look()
         if found is not None and found.stamp == record.stamp:
             return True
-        if isinstance(error, TableMovedError) or (found is not None and found.stamp != before.stamp):
+        if isinstance(error, LakeMovedError) or (found is not None and found.stamp != before.stamp):
             return False
         raise
     return True

@@ -2,14 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pyarrow as pa
 
+from airflow_resume.errors import SinkUnsafeError
 from airflow_resume.shown import short_repr
 
 _MOST_NAMED = 5
+
+
+class RowWriter:
+    """What the body of a loop or a window appends to. It is in memory until the commit.
+
+    Args:
+        fitted: makes an Arrow table of rows, with the columns of the table.
+    """
+
+    def __init__(self, fitted: Callable[[Any], pa.Table]) -> None:
+        self._fitted = fitted
+        self.pending: list[pa.Table] = []
+        self.is_closed = False
+
+    def append(self, rows: Any) -> None:
+        """Append rows. They are in memory until the commit, and then in the table.
+
+        Args:
+            rows: a list of dicts, an Arrow table, a record batch, or whatever Arrow can read, such as a data frame of
+                pandas or polars. Columns that are not given are null.
+
+        Raises:
+            TypeError, ValueError: they do not fit the table. Nothing was appended.
+            SinkUnsafeError: the loop or the window is over.
+        """
+        if self.is_closed:
+            raise SinkUnsafeError("The loop or the window is over, and its last commit too.", problem="use")
+        self.pending.append(self._fitted(rows))
+
+    def forget(self, after: int = 0) -> None:
+        """Forget what was appended, except for the first so many tables."""
+        del self.pending[after:]
 
 
 def fitted_rows(rows: Any, schema: pa.Schema, target: str) -> pa.Table:
