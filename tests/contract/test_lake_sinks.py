@@ -17,7 +17,7 @@ import pytest
 from airflow_resume.errors import SinkBusyError, SinkError, SinkUnsafeError, SupersededError
 from airflow_resume.sink_protocol import Claimant
 from airflow_resume.sinks.lake_position import LakePosition
-from tests.support.sinks.lakes import LAKES, Lake
+from tests.support.sinks.lakes import TABLES, Lake
 
 TASK: list[Any] = ["loop", "dag", "run", "task", -1, "orders"]
 
@@ -26,9 +26,9 @@ def attempt(try_number: int) -> Claimant:
     return Claimant(owner="a task", try_number=try_number)
 
 
-@pytest.fixture(params=LAKES)
+@pytest.fixture(params=TABLES)
 def lake(request: pytest.FixtureRequest, tmp_path: Path) -> Lake:
-    lake = LAKES[request.param](tmp_path)
+    lake = TABLES[request.param](tmp_path)
     lake.make()
     return lake
 

@@ -62,7 +62,7 @@ def appending(sink_of: Callable[[Any], Any] = lambda sink: sink, **options: Any)
         context = task_context(world=world.airflow, retries=9).context
         with checkpoint(pages(), name="rows", sink=sink, context=context, **options) as loop:
             for page in loop:
-                loop.append([{"id": each} for each in (page.items if isinstance(page, Page) else [page])])
+                world.lake.append(loop, [{"id": each} for each in (page.items if isinstance(page, Page) else [page])])
         return loop.count
 
     return append
@@ -110,7 +110,7 @@ def loading(world: LakeWorld) -> None:
     context = task_context(world=world.airflow, assets=[FLIGHTS], retries=9).context
     with NEW_FLIGHTS.open(context, sink=sink) as window:
         for part in window.split(3):
-            window.append([{"id": each} for each in range(part.start, part.end)])
+            world.lake.append(window, [{"id": each} for each in range(part.start, part.end)])
 
 
 def test_no_crash_of_a_watermark_loses_or_repeats_a_row(new_world: Any) -> None:
@@ -127,7 +127,7 @@ def script(world: LakeWorld) -> int:
     sink = world.watch(WatchedSink(world.lake.sink(script="rows")))
     with checkpoint(pages(), name="rows", sink=sink, store=world.watch(FakeTaskStore())) as loop:
         for page in loop:
-            loop.append([{"id": each} for each in page.items])
+            world.lake.append(loop, [{"id": each} for each in page.items])
     return loop.count
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -42,7 +43,7 @@ ORDERS, NEW = ids_in("orders"), ids_in("new_orders")
 
 
 def test_there_are_no_python_blocks_that_are_not_run() -> None:
-    assert PAGE.count("```python") == len(SNIPPETS) == 5
+    assert PAGE.count("```python") == len(SNIPPETS) == 6
 
 
 def test_a_loop_appends_each_page_once_and_a_retry_nothing(page: dict[str, Any], attempt: TaskAttempt) -> None:
@@ -79,6 +80,18 @@ def test_so_does_one_of_iceberg(page: dict[str, Any], attempt: TaskAttempt) -> N
     rows = catalog.load_table("lake.orders").scan().to_arrow()
     catalog.engine.dispose()
     assert sorted(rows["id"].to_pylist()) == [1, 2, 3]
+
+
+def test_files_are_written_once(page: dict[str, Any], attempt: TaskAttempt) -> None:
+    with attempt:
+        page["ingest_files"].function()
+    with attempt.retry():
+        page["ingest_files"].function()
+    assert [json.loads(Path(path).read_text()) for path in page["read_files"]()] == [
+        [{"id": 1, "name": "a"}, {"id": 2, "name": "b"}],
+        [{"id": 3, "name": "c"}],
+    ]
+    assert len(page["folder"].committed()) == 4
 
 
 def test_every_crash_of_the_example_is_explored(page: dict[str, Any], tmp_path: Path) -> None:

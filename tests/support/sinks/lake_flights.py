@@ -75,7 +75,7 @@ class LakeFlights:
         sink.commits = commits
         with checkpoint(Batches(range(self.count), size=PAGE), name="flights", sink=sink, **where) as loop:
             for page in loop:
-                loop.append([{"id": each, "name": f"flight {each}"} for each in page])
+                lake.append(loop, [{"id": each, "name": f"flight {each}"} for each in page])
                 tell("before the commit")
 
     def started(self) -> LakeChild:

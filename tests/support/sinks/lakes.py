@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -50,6 +51,10 @@ class Lake(ABC):
     @abstractmethod
     def restore(self, mark: Any) -> None:
         """Bring the table back to a state."""
+
+    def append(self, loop: Any, rows: list[dict[str, Any]]) -> None:
+        """Append rows in the body of a loop or a window."""
+        loop.append(rows)
 
     def ids(self) -> list[int]:
         return sorted(row["id"] for row in self.rows())
@@ -150,4 +155,34 @@ class IcebergLake(Lake):
             catalog.load_table(self.NAME).manage_snapshots().rollback_to_snapshot(mark).commit()
 
 
-LAKES: dict[str, type[Lake]] = {"delta": DeltaLake, "iceberg": IcebergLake}
+class Files(Lake):
+    """A folder of files of rows."""
+
+    def make(self) -> None:
+        pass
+
+    def sink(self, **options: Any) -> Any:
+        from airflow_resume.sinks import ObjectSink
+
+        return ObjectSink(self.folder / "flights", **options)
+
+    def rows(self) -> list[dict[str, Any]]:
+        return [row for path in self.sink().committed() for row in json.loads(Path(path).read_text())]
+
+    def commits(self) -> int:
+        return len(list(self.folder.glob("flights/_airflow_resume/log/*/*.json")))
+
+    def add_by_others(self, *ids: int) -> None:
+        raise NotImplementedError
+
+    mark = add_by_others
+
+    def restore(self, mark: Any) -> None:
+        raise NotImplementedError
+
+    def append(self, loop: Any, rows: list[dict[str, Any]]) -> None:
+        loop.connection.write(f"{rows[0]['id']}.json", json.dumps(rows))
+
+
+TABLES: dict[str, type[Lake]] = {"delta": DeltaLake, "iceberg": IcebergLake}
+LAKES: dict[str, type[Lake]] = {**TABLES, "objects": Files}

@@ -17,7 +17,7 @@ from airflow_resume.loops import CursorToken, Page, Skip
 from airflow_resume.sinks import SqlSink
 from airflow_resume.store import MemoryStore
 from airflow_resume.testing import TaskAttempt, task_context
-from tests.support.sinks.lakes import LAKES, Lake
+from tests.support.sinks.lakes import TABLES, Lake
 
 PAGES = {None: ([1, 2], "b"), "b": ([3, 4], "c"), "c": ([5], None)}
 
@@ -30,9 +30,9 @@ class BodyError(Exception):
     """What a body raises."""
 
 
-@pytest.fixture(params=LAKES)
+@pytest.fixture(params=TABLES)
 def lake(request: pytest.FixtureRequest, tmp_path: Path) -> Lake:
-    lake = LAKES[request.param](tmp_path)
+    lake = TABLES[request.param](tmp_path)
     lake.make()
     return lake
 

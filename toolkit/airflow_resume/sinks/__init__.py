@@ -2,12 +2,14 @@
 
 - `SqlSink`: a SQL database.
 - `DeltaSink`, `IcebergSink`: a table of a lake.
+- `ObjectSink`: files in a folder or an object store.
 - `hook_on`: an Airflow hook that works on the connection of a loop or a window.
 """
 
 from airflow_resume.sinks.delta import DeltaSink
 from airflow_resume.sinks.hooks import hook_on
 from airflow_resume.sinks.iceberg import IcebergSink
+from airflow_resume.sinks.objects import ObjectSink
 from airflow_resume.sinks.sql import SqlSink
 
-__all__ = ["DeltaSink", "IcebergSink", "SqlSink", "hook_on"]
+__all__ = ["DeltaSink", "IcebergSink", "ObjectSink", "SqlSink", "hook_on"]

@@ -115,13 +115,16 @@ class LakePosition:
             Exception: the error of the lake. Nothing was committed.
         """
         if self._is_in_doubt:
-            raise SinkError(
-                f"It is not known what became of the last commit to {self._lake.target}.",
-                "A retry looks, and continues where the sink stands.",
-                sink=self._lake.target,
-            )
+            raise self._doubt()
         self._commit(self._record.moved(position))
         self._writer.pending.clear()
+
+    def _doubt(self) -> SinkError:
+        return SinkError(
+            f"It is not known what became of an earlier commit to {self._lake.target}.",
+            "A retry looks, and continues where the sink stands.",
+            sink=self._lake.target,
+        )
 
     def _commit(self, record: LakeRecord) -> None:
         tries = 0
@@ -136,6 +139,8 @@ class LakePosition:
             self._lake.put(record, self._writer.pending)
         except Exception as error:
             found = self._lake.look()
+            if found is not None and found.stamp == record.stamp and found.commit != record.commit:
+                raise self._doubt() from error  # an earlier commit came late
             self._is_in_doubt = False
             match decide_commit(None if found is None else found.stamp, self._record.stamp):
                 case Committed.YES:
@@ -143,6 +148,7 @@ class LakePosition:
                 case Committed.NO if may_try_again and isinstance(error, LakeMovedError):
                     return False
                 case Committed.NO:
+                    self._writer.pending.clear()  # it may still come, so nothing of it may be removed
                     raise
                 case Committed.SUPERSEDED:
                     self._is_lost = True
@@ -163,7 +169,7 @@ class LakePosition:
         self._forget()
 
     def _forget(self) -> None:
-        if self._is_in_doubt:  # it may be committed, so nothing of it may be deleted
+        if self._is_in_doubt or self._is_lost:  # it may be committed, so nothing of it may be removed
             self._writer.pending.clear()
         else:
             self._writer.forget()

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from typing_extensions import Self
@@ -51,24 +52,29 @@ class LakeRecord:
         held: who has claimed it.
         stamp: by which claim the commit was made, and the how manieth of this key it is.
         position: the JSON of a loop or a watermark; None if nothing is committed.
+        commit: a random text by which the commit is told from others that this attempt has tried.
     """
 
     held: Held
     stamp: Stamp
     position: JsonValue = None
+    commit: str = field(default_factory=lambda: secrets.token_hex(8))
+
+    def _next(self, nonce: str, **changes: Any) -> Self:
+        stamp = Stamp(nonce, self.stamp.version + 1)
+        return replace(self, stamp=stamp, commit=secrets.token_hex(8), **changes)
 
     def taken_over(self, by: Claimant, nonce: str) -> Self:
         """The record of the next claim."""
-        return replace(self, held=Held(by=by), stamp=Stamp(nonce, self.stamp.version + 1))
+        return self._next(nonce, held=Held(by=by))
 
     def moved(self, position: JsonValue) -> Self:
         """The record of the next commit."""
-        return replace(self, stamp=Stamp(self.stamp.nonce, self.stamp.version + 1), position=position)
+        return self._next(self.stamp.nonce, position=position)
 
     def released(self) -> Self:
         """The record of a claim that is given back."""
-        held = replace(self.held, is_released=True)
-        return replace(self, held=held, stamp=Stamp(self.stamp.nonce, self.stamp.version + 1))
+        return self._next(self.stamp.nonce, held=replace(self.held, is_released=True))
 
     def moved_to(self, version: int) -> Self:
         """The same record, as the table counts its commits now."""
@@ -96,6 +102,7 @@ class LakeRecord:
             "claim": json.loads(claim_of(self.held.by, released=self.held.is_released)),
             "nonce": self.stamp.nonce,
             "version": self.stamp.version,
+            "commit": self.commit,
             "position": self.position,
         }
         return json.dumps(stored, allow_nan=False)
@@ -122,6 +129,7 @@ class LakeRecord:
                 held=held_of(json.dumps(read["claim"])),
                 stamp=Stamp(read["nonce"], read["version"]),
                 position=read["position"],
+                commit=read["commit"],
             )
         except (KeyError, TypeError, ValueError) as error:
             raise SinkError(
