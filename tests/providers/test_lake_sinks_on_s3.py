@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import socket
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,7 +15,6 @@ import pytest
 pytest.importorskip("moto", reason="providers have an environment of their own: make providers")
 
 import boto3
-from moto.server import ThreadedMotoServer
 
 from airflow_resume.errors import SupersededError
 from airflow_resume.sink_protocol import Claimant
@@ -27,11 +30,28 @@ def attempt(try_number: int) -> Claimant:
 
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
-    server = ThreadedMotoServer("127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    yield f"http://{host}:{port}"
-    server.stop()
+    """The server is another process: delta-rs holds the interpreter's lock while it reads a file."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    served = "import sys; from moto.server import main; main(sys.argv[1:])"
+    command = [sys.executable, "-c", served, "-H", "127.0.0.1", "-p", str(port)]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as server:
+        try:
+            wait_until_open(port)
+            yield f"http://127.0.0.1:{port}"
+        finally:
+            server.kill()
+
+
+def wait_until_open(port: int) -> None:
+    for _ in range(300):
+        try:
+            socket.create_connection(("127.0.0.1", port)).close()
+        except OSError:
+            time.sleep(0.2)
+        else:
+            return
+    raise TimeoutError(port)
 
 
 @pytest.fixture
