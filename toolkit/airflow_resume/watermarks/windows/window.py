@@ -12,21 +12,21 @@ from typing_extensions import TypeVar
 
 from airflow_resume.arguments import check_whole
 from airflow_resume.errors import WatermarkError
-from airflow_resume.sink_protocol import append_to
 from airflow_resume.watermarks.cursors.forms import formatted
 from airflow_resume.watermarks.cursors.zones import zone_of
-from airflow_resume.watermarks.marks.mark_record import MarkRecord, WindowRecord
-from airflow_resume.watermarks.marks.outbox import Origin
 from airflow_resume.watermarks.rows.frames import FrameT, frame_of
 from airflow_resume.watermarks.rows.tally import Tally
 from airflow_resume.watermarks.rows.track import CountedRows, Key, Tracker, Unique, check_rows
 from airflow_resume.watermarks.sql.column import reading
 from airflow_resume.watermarks.windows.conditions import QueryConditions
-from airflow_resume.watermarks.windows.plan import WindowPlan
 from airflow_resume.watermarks.windows.progress import Progress
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
+
+    from airflow_resume.watermarks.marks.mark_record import MarkRecord, WindowRecord
+    from airflow_resume.watermarks.marks.outbox import Origin
+    from airflow_resume.watermarks.windows.plan import WindowPlan
 
 RowT = TypeVar("RowT")
 T = TypeVar("T", default=Any)
@@ -164,6 +164,8 @@ class Window(QueryConditions[T]):
             WatermarkError: the watermark has no `sink=`.
             TypeError, ValueError: the sink is none of a table, or the rows do not fit it. Nothing was appended.
         """
+        from airflow_resume.sink_protocol import append_to  # few windows have a sink
+
         append_to(self.connection, rows)
 
     def check(self) -> None:
