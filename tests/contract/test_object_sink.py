@@ -400,7 +400,6 @@ def test_messages_have_no_secrets() -> None:
         ({"patience": 3}, TypeError),
         ({"script": 3}, TypeError),
     ],
-    ids=str,
 )
 def test_wrong_arguments_are_refused_at_once(wrong: dict[str, Any], error: type[Exception]) -> None:
     with pytest.raises(error):

@@ -143,7 +143,7 @@ class DeltaLakeTable:
             infos = [json.loads(line).get("commitInfo") for line in lines if b'"commitInfo"' in line]
             yield number, next(filter(None, infos), {})
 
-    def put(self, record: LakeRecord, rows: Sequence[pa.Table]) -> None:
+    def put(self, record: LakeRecord, pending: Sequence[pa.Table]) -> None:
         """Commit rows and a record, if no record of this key was written since.
 
         Raises:
@@ -158,7 +158,7 @@ class DeltaLakeTable:
             app_transactions=[Transaction(self.key.hashed, number)],
         )
         try:
-            self._commits(lambda: self._write(rows, properties))
+            self._commits(lambda: self._write(pending, properties))
         except CommitFailedError as error:
             raise LakeMovedError(str(error)) from error
         self._version = number

@@ -123,7 +123,7 @@ class IcebergLakeTable:
             summary = {} if snapshot.summary is None else snapshot.summary.additional_properties
             yield snapshot.sequence_number or 0, summary
 
-    def put(self, record: LakeRecord, rows: Sequence[pa.Table]) -> None:
+    def put(self, record: LakeRecord, pending: Sequence[pa.Table]) -> None:
         """Commit rows and a record, if nobody has committed since the table was looked at.
 
         Raises:
@@ -132,8 +132,8 @@ class IcebergLakeTable:
         """
         table, text = self._table, record.dumps(self.key)
         transaction = table.transaction()
-        if any(len(each) for each in rows):
-            fitted = [each if each.schema == self._arrow else self.fitted(each) for each in rows]  # after an ALTER
+        if any(len(each) for each in pending):
+            fitted = [each if each.schema == self._arrow else self.fitted(each) for each in pending]  # after an ALTER
             transaction.append(pa.concat_tables(fitted), snapshot_properties={RECORD: text})
         else:
             with transaction.update_snapshot(snapshot_properties={RECORD: text}).fast_append():
