@@ -243,6 +243,32 @@ def test_of_many_that_commit_at_once_each_file_counts_once(folder: Folder) -> No
     assert len(folder.committed()) == len(set(folder.committed()))
 
 
+def test_a_reader_sees_all_that_is_committed_while_others_commit(folder: Folder) -> None:
+    position = folder.sink().claim(TASK, attempt(1))
+    seen: list[int] = []
+    done = threading.Event()
+
+    def read() -> None:
+        while not done.is_set():
+            seen.append(len(folder.sink().committed()))
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    for number in range(60):
+        position.connection.write("x.txt", str(number))
+        position.commit(number)
+    done.set()
+    reader.join()
+    assert seen == sorted(seen)
+
+
+def test_an_attempt_whose_file_was_removed_by_its_successor_is_superseded_by_name(tmp_path: Path) -> None:
+    first = ObjectSink(tmp_path).claim(TASK, attempt(1))
+    with pytest.raises(SupersededError), first.connection.open("a.txt") as file:
+        file.write(b"x")
+        ObjectSink(tmp_path).claim(TASK, attempt(2))
+
+
 # --- leftovers ------------------------------------------------------------------------------------------------------
 
 

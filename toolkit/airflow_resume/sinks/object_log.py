@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from airflow_resume.errors import SinkUnsafeError
+from airflow_resume.errors import SinkUnsafeError, SupersededError
 from airflow_resume.shown import get_logger, short_repr
 from airflow_resume.sinks.lake_position import LakeMovedError
 from airflow_resume.sinks.lake_record import LakeKey, LakeRecord
@@ -80,8 +80,13 @@ class ObjectLog:
 
     def writer(self, record: LakeRecord) -> ObjectWriter:
         """What the body writes with."""
-        self._writer = ObjectWriter(self._store, self._data, record)
+        self._writer = ObjectWriter(self._store, self._data, record, lambda: self._check(record))
         return self._writer
+
+    def _check(self, record: LakeRecord) -> None:
+        found = self.look()
+        if found is None or found.stamp.nonce != record.stamp.nonce:
+            raise SupersededError(key=self.key.identity)
 
     def files(self) -> list[str]:
         """The names of the files of data, committed or not."""
@@ -108,10 +113,11 @@ class ObjectWriter:
         store: the folder.
         data: the folder of the key in it.
         record: of the claim.
+        check: raises a `SupersededError` if another attempt has claimed the position.
     """
 
-    def __init__(self, store: ObjectStore, data: str, record: LakeRecord) -> None:
-        self._store, self._data, self._nonce = store, data, record.stamp.nonce[:8]
+    def __init__(self, store: ObjectStore, data: str, record: LakeRecord, check: Callable[[], None]) -> None:
+        self._store, self._data, self._nonce, self._check = store, data, record.stamp.nonce[:8], check
         self.number = record.stamp.version + 1
         """Of the next commit."""
         self._written = 0
@@ -146,6 +152,7 @@ class ObjectWriter:
         Raises:
             ValueError: it has a folder.
             SinkUnsafeError: the loop or the window is over.
+            SupersededError: another attempt has claimed the position, and has removed the file.
         """
         if self.is_closed:
             raise SinkUnsafeError("The loop or the window is over, and its last commit too.", problem="use")
@@ -153,8 +160,12 @@ class ObjectWriter:
             raise ValueError(f"{short_repr(name)} is not the name of a file.\nGive a name without a folder.")
         self._written += 1  # one that may be committed already is not overwritten, whatever the next number is
         path = f"{self._data}/{self.number:020d}-{self._written:06d}-{self._nonce}-{name}"
-        with self._store.writing(path) as file:
-            yield file
+        try:
+            with self._store.writing(path) as file:
+                yield file
+        except FileNotFoundError:
+            self._check()  # a later attempt may have removed it
+            raise
         self.pending.append(path)
 
     def forget(self, after: int = 0) -> None:

@@ -150,8 +150,10 @@ class ObjectStore:
 
     def names(self, folder: str) -> list[str]:
         """The names in a folder, sorted; none if there is no such folder."""
-        self._files.invalidate_cache()
         try:
+            if self._is_local:  # fsspec looks at each file, and one that is gone meanwhile is an error
+                return sorted(os.listdir(self.path(folder)))  # noqa: PTH208
+            self._files.invalidate_cache()
             found = self._files.ls(self.path(folder), detail=False)
         except FileNotFoundError:
             return []
