@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
-from airflow_resume.errors import SinkError, SupersededError
+from airflow_resume.errors import SinkError, SinkUnsafeError, SupersededError
 from airflow_resume.shown import get_logger
 from airflow_resume.sink_protocol import Claimant
 from airflow_resume.sinks.contention import LOOK_SECONDS, MOST_RACES, Watch, raced, refusal
@@ -41,8 +41,8 @@ class LakeWriter(Protocol):
 
     pending: list[Any]
     """What is written, and not committed."""
-    is_closed: bool
-    """Whether the loop or the window is over."""
+    refusal: Exception | None
+    """What is raised when more is written; None while that is allowed."""
 
     def forget(self, after: int = 0) -> None:
         """Forget what was written, except for the first so many."""
@@ -99,7 +99,7 @@ class LakePosition:
         self._lake, self._record, self._gives_back, self._sleep = lake, record, gives_back, sleep
         self.position = record.position
         self._writer = lake.writer(record)
-        self._is_lost = self._is_in_doubt = False
+        self._is_lost = self._is_in_doubt = self._is_closed = False
 
     @property
     def connection(self) -> Any:
@@ -184,11 +184,16 @@ class LakePosition:
             self._writer.forget(before)
             raise
 
+    def refuse(self, error: Exception) -> None:
+        """Have whatever is written from now on raise this error."""
+        self._writer.refusal = error
+
     def close(self) -> None:
         """Forget what was not committed. Give the claim back, if others may wait for it."""
-        if self._writer.is_closed:
+        if self._is_closed:
             return
-        self._writer.is_closed = True
+        self._is_closed = True
+        self.refuse(SinkUnsafeError("The loop or the window is over, and its last commit too.", problem="use"))
         self._forget()
         if not self._gives_back or self._is_lost or self._is_in_doubt:
             return

@@ -7,7 +7,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from airflow_resume.errors import SinkUnsafeError
 from airflow_resume.shown import short_repr
 
 _MOST_NAMED = 5
@@ -23,7 +22,7 @@ class RowWriter:
     def __init__(self, fitted: Callable[[Any], pa.Table]) -> None:
         self._fitted = fitted
         self.pending: list[pa.Table] = []
-        self.is_closed = False
+        self.refusal: Exception | None = None
 
     def append(self, rows: Any) -> None:
         """Append rows. They are in memory until the commit, and then in the table.
@@ -36,8 +35,8 @@ class RowWriter:
             TypeError, ValueError: they do not fit the table. Nothing was appended.
             SinkUnsafeError: the loop or the window is over.
         """
-        if self.is_closed:
-            raise SinkUnsafeError("The loop or the window is over, and its last commit too.", problem="use")
+        if self.refusal is not None:
+            raise self.refusal
         self.pending.append(self._fitted(rows))
 
     def forget(self, after: int = 0) -> None:

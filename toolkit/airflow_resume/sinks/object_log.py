@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from airflow_resume.errors import SinkUnsafeError, SupersededError
+from airflow_resume.errors import SupersededError
 from airflow_resume.shown import get_logger, short_repr
 from airflow_resume.sinks.lake_position import LakeMovedError
 from airflow_resume.sinks.lake_record import LakeKey, LakeRecord
@@ -122,7 +122,7 @@ class ObjectWriter:
         """Of the next commit."""
         self._written = 0
         self.pending: list[str] = []
-        self.is_closed = False
+        self.refusal: Exception | None = None
 
     def write(self, name: str, data: bytes | str) -> str:
         """Write a file.
@@ -154,8 +154,8 @@ class ObjectWriter:
             SinkUnsafeError: the loop or the window is over.
             SupersededError: another attempt has claimed the position, and has removed the file.
         """
-        if self.is_closed:
-            raise SinkUnsafeError("The loop or the window is over, and its last commit too.", problem="use")
+        if self.refusal is not None:
+            raise self.refusal
         if not isinstance(name, str) or not name or "/" in name or "\\" in name or name.endswith(PART):
             raise ValueError(f"{short_repr(name)} is not the name of a file.\nGive a name without a folder.")
         self._written += 1  # one that may be committed already is not overwritten, whatever the next number is
