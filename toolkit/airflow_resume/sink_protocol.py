@@ -99,6 +99,8 @@ class Sink(Protocol):
         """Where it is, without anything secret."""
         ...
 
+    # A sink may have an attribute `script: str | None`, see `script_of`.
+
     def claim(self, identity: Sequence[JsonValue], claimant: Claimant) -> ClaimedPosition:
         """Claim the position of a loop or a watermark.
 
@@ -130,3 +132,19 @@ def append_to(connection: Any, rows: Any) -> None:
             "\nUse it: `connection` is what one writes with."
         )
     append(rows)
+
+
+def script_of(sink: Sink) -> str | None:
+    """The name that a script has given to itself in its sink; None if it has none, or if the sink takes no names."""
+    script: object = getattr(sink, "script", None)
+    return script if isinstance(script, str) else None
+
+
+def refuse_in(position: ClaimedPosition, error: Exception) -> None:
+    """Have every further use of a connection that the body has kept raise this error, if the sink can do that.
+
+    A claimed position that can has a method `refuse(error)`.
+    """
+    refuse = getattr(position, "refuse", None)
+    if callable(refuse):
+        refuse(error)

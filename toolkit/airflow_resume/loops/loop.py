@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -114,14 +114,16 @@ class Checkpoint(Generic[T]):
                 "Give it skip=Skip(on=(ValueError,)).",
                 loop=self._run.plan.name,
             )
-        try:
-            with self._run.loop.session.keeper.undoing():
-                yield
-        except Exception as error:
-            deliveries = self._run.loop.deliveries
-            if not deliveries.may_skip(error):
-                raise
-            deliveries.fail_in_hand(error)
+        with ExitStack() as begun:
+            begun.enter_context(self._run.loop.session.keeper.undoing())  # its error is none of the element
+            try:
+                with begun.pop_all():
+                    yield
+            except Exception as error:
+                deliveries = self._run.loop.deliveries
+                if not deliveries.may_skip(error):
+                    raise
+                deliveries.fail_in_hand(error)
 
     def __enter__(self) -> Self:
         self._run.managed = True

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
-from airflow_resume.sink_protocol import Claimant, ClaimedPosition
+from airflow_resume.sink_protocol import Claimant, ClaimedPosition, refuse_in
 from airflow_resume.testing.crashes.outcome import ExplorationOutcome, Oracle
 from airflow_resume.testing.errors import OracleBrokenError
 
@@ -66,6 +66,11 @@ class WatchedSink:
         target: str = self._sink.target
         return target
 
+    @property
+    def script(self) -> str | None:
+        """That of the sink."""
+        return self._sink.script
+
     def claim(self, identity: Sequence[JsonValue], claimant: Claimant) -> WatchedPosition:
         """Claim a position, as the sink does.
 
@@ -101,6 +106,10 @@ class WatchedPosition:
     def rollback(self) -> None:
         """Roll back, as the sink does."""
         self._claimed.rollback()
+
+    def refuse(self, error: Exception) -> None:
+        """Let nothing more be written, as the sink does."""
+        refuse_in(self._claimed, error)
 
     def savepoint(self) -> AbstractContextManager[object]:
         """A savepoint of the sink."""
