@@ -633,10 +633,10 @@ class SinkUnsafeError(SinkError, ValueError, AirflowFailException):
             or wanted to. "option": an option of the loop or watermark contradicts exactly once. "use": the connection
             was used where it may not be. "foreign": the position belongs to another script. "lost": an earlier attempt
             has kept a position, and this sink has none. "kept": a body has committed rows without the position; no
-            attempt goes on until a person has looked.
+            attempt goes on until a person has looked. "history": the table has forgotten the position.
     """
 
-    problem: Literal["database", "autocommit", "engine", "ended", "option", "use", "foreign", "lost", "kept"]
+    problem: Literal["database", "autocommit", "engine", "ended", "option", "use", "foreign", "lost", "kept", "history"]
 
 
 class SinkTableError(SinkError, AirflowFailException):

@@ -115,6 +115,25 @@ class Sink(Protocol):
         ...
 
 
+def append_to(connection: Any, rows: Any) -> None:
+    """Append rows to what the body of a loop or a window writes with.
+
+    Args:
+        connection: of the sink.
+        rows: as the sink takes them.
+
+    Raises:
+        TypeError: the sink has a connection of another kind.
+    """
+    append = getattr(connection, "append", None)
+    if append is None:
+        raise TypeError(
+            f"append() is for the tables of a lake, and this sink has a {type(connection).__name__}."
+            "\nUse it: `connection` is what one writes with."
+        )
+    append(rows)
+
+
 def script_of(sink: Sink) -> str | None:
     """The name that a script has given to itself in its sink; None if it has none, or if the sink takes no names."""
     script: object = getattr(sink, "script", None)

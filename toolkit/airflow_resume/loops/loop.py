@@ -19,6 +19,7 @@ from airflow_resume.loops.plan import Plan
 from airflow_resume.loops.run import LoopRun
 from airflow_resume.loops.serial.iterators import AsyncElements, Elements
 from airflow_resume.loops.serial.sequence import adelivered, aopen, delivered
+from airflow_resume.sink_protocol import append_to
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -166,6 +167,18 @@ class Checkpoint(Generic[T]):
             LoopError: the loop has no `sink=`, is closed, or the caller is a worker of its `map`.
         """
         return self._run.loop.connection
+
+    def append(self, rows: Any) -> None:
+        """Append rows to the table of the sink, such as a `DeltaSink`. They are committed together with the position.
+
+        Args:
+            rows: a list of dicts, an Arrow table, a record batch, or a data frame of pandas or polars.
+
+        Raises:
+            LoopError: the loop has no `sink=`, is closed, or the caller is a worker of its `map`.
+            TypeError, ValueError: the sink is none of a table, or the rows do not fit it. Nothing was appended.
+        """
+        append_to(self.connection, rows)
 
     @property
     def element(self) -> Element:

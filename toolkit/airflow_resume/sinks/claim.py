@@ -11,23 +11,18 @@ from typing import TYPE_CHECKING
 from sqlalchemy import Connection, Engine, Table
 from sqlalchemy.exc import DBAPIError
 
-from airflow_resume.errors import ResumeError, SinkBusyError, SinkError, SupersededError
-from airflow_resume.shown import short_repr
+from airflow_resume.errors import SinkError
 from airflow_resume.sink_protocol import Claimant
 from airflow_resume.sinks.checks import autocommits, check_autocommit, check_engine
+from airflow_resume.sinks.contention import LOOK_SECONDS, MOST_RACES, Watch, raced, refusal
 from airflow_resume.sinks.databases import DATABASES
-from airflow_resume.sinks.decide import Claiming, Held, OnContention, Sign, Stamp, decide_claim
+from airflow_resume.sinks.decide import Claiming, Held, OnContention, Stamp, decide_claim
 from airflow_resume.sinks.refusals import busy, in_use, kept_without_position, without_rights
 from airflow_resume.sinks.rows import FoundRow, PositionRow, make_table
 from airflow_resume.sinks.transaction import SqlPosition
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
-
-_LOOK_SECONDS = 0.5
-"""How often the row is looked at while another run has it."""
-_MOST_RACES = 10
-"""How often a claim is decided anew because the row has changed in between."""
 
 
 class Claim:
@@ -112,7 +107,7 @@ class Claim:
                     raise
                 if self._monotonic() >= patient_until:
                     raise in_use(self._target) from error
-            self._sleep(_LOOK_SECONDS)
+            self._sleep(LOOK_SECONDS)
 
     def _named(self, error: DBAPIError, row: PositionRow) -> SinkError | None:
         """The error by name for an error of the database; None for one that has no name."""
@@ -135,8 +130,8 @@ class Claim:
     # --- the row ----------------------------------------------------------------------------------------------
 
     def _claim(self, connection: Connection, row: PositionRow, claimant: Claimant) -> FoundRow:
-        watch, races = _Watch(self._patience, self._monotonic), 0
-        while races < _MOST_RACES:
+        watch, races = Watch(self._patience, self._monotonic), 0
+        while races < MOST_RACES:
             try:
                 with self._database.short_transaction(connection, self._patience):
                     outcome = self._try_once(connection, row, claimant, watch)
@@ -147,15 +142,13 @@ class Claim:
             if isinstance(outcome, FoundRow):
                 return outcome
             if outcome is Claiming.WAIT:
-                self._sleep(_LOOK_SECONDS)
+                self._sleep(LOOK_SECONDS)
             else:
                 races += 1
-        raise SinkBusyError(
-            f"Others kept claiming {row.identity} in {self._target}.", "A retry looks again.", sink=self._target
-        )
+        raise raced(row.identity, self._target)
 
     def _try_once(
-        self, connection: Connection, row: PositionRow, claimant: Claimant, watch: _Watch
+        self, connection: Connection, row: PositionRow, claimant: Claimant, watch: Watch
     ) -> FoundRow | Claiming | None:
         """The row when it is ours; WAIT if it is another's; None if it has changed in between.
 
@@ -178,35 +171,5 @@ class Claim:
                 held=Held(by=claimant), stamp=Stamp(nonce, found.stamp.version + 1), position=found.position
             )
         if decision is not Claiming.WAIT:
-            raise self._refusal(decision, row, found.held.by)
+            raise refusal(decision, row.identity, found.held.by, self._target)
         return decision
-
-    def _refusal(self, decision: Claiming, row: PositionRow, by: Claimant) -> ResumeError:
-        if decision is Claiming.SUPERSEDED:
-            return SupersededError(
-                f"A later attempt (try {by.try_number}) has claimed {row.identity} in {self._target}.", key=row.identity
-            )
-        return SinkBusyError(
-            f"{by.owner or 'Another run'} works on {short_repr(row.identity, most=250)} in {self._target}.",
-            "Wait for its end, or set on_contention='wait' or 'take_over'.",
-            sink=self._target,
-            owner=by.owner,
-        )
-
-
-class _Watch:
-    """Whether another run still commits. Only this machine's clock counts, as those of two machines may differ."""
-
-    def __init__(self, patience: float, monotonic: Callable[[], float]) -> None:
-        self._patience, self._monotonic = patience, monotonic
-        self._first: Stamp | None = None
-        self._since = 0.0
-
-    def sign_of(self, stamp: Stamp) -> Sign:
-        """What the row, as it is now, says of the run that holds it."""
-        if self._first is None:
-            self._first, self._since = stamp, self._monotonic()
-        if stamp != self._first:
-            self._first, self._since = stamp, self._monotonic()
-            return Sign.ALIVE
-        return Sign.SILENT if self._monotonic() - self._since >= self._patience else Sign.UNKNOWN

@@ -36,6 +36,7 @@ from airflow_resume.errors import SinkError, SinkTableError
 from airflow_resume.sink_protocol import Claimant
 from airflow_resume.sinks.databases import Database
 from airflow_resume.sinks.decide import Held, Stamp
+from airflow_resume.sinks.stored_claim import claim_of, held_of
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -339,22 +340,3 @@ def _new_row(key: str, identity: str, ours: Claimant, stamp: Stamp) -> dict[str,
         "new_nonce": stamp.nonce,
         "new_version": stamp.version,
     }
-
-
-def claim_of(by: Claimant, *, released: bool = False) -> str:
-    """A claim as it is stored, readable for a person."""
-    started = None if by.started is None else by.started.isoformat()
-    claim: dict[str, JsonValue] = {"owner": by.owner, "started": started, "try": by.try_number, "released": released}
-    return json.dumps(claim)
-
-
-def held_of(claim: str) -> Held:
-    """A stored claim."""
-    read = json.loads(claim)
-    started = read["started"]
-    by = Claimant(
-        owner=read["owner"],
-        started=None if started is None else datetime.fromisoformat(started),
-        try_number=read["try"],
-    )
-    return Held(by=by, is_released=bool(read["released"]))
