@@ -69,7 +69,8 @@ class WatchedSink:
     @property
     def script(self) -> str | None:
         """That of the sink."""
-        return self._sink.script
+        script: str | None = self._sink.script
+        return script
 
     def claim(self, identity: Sequence[JsonValue], claimant: Claimant) -> WatchedPosition:
         """Claim a position, as the sink does.
