@@ -165,15 +165,20 @@ class Entry:
     @classmethod
     def of(cls, place: Place, found: Mapping[str, Any]) -> Entry:
         """From an answer of the API."""
-        value, text = found["value"], None
+        return cls.made_of(place, found["key"], found["value"], moment(found["updated_at"]))
+
+    @classmethod
+    def made_of(cls, place: Place, key: str, value: JsonValue, updated: datetime | None) -> Entry:
+        """From a key and its value, as Airflow has it."""
+        text = None
         if isinstance(value, dict) and list(value) == [ENVELOPE]:
             text = value[ENVELOPE]
             value = None if not isinstance(text, str) or text.startswith(REFERENCE) else _read(text)
         return cls(
             place=place,
-            key=found["key"],
+            key=key,
             value=value,
-            updated=moment(found["updated_at"]),
+            updated=updated,
             is_enveloped=text is not None,
             reference=text if text is not None and value is None else None,
         )
