@@ -47,7 +47,9 @@ class Filled:
     def run(self, dag_id: str, run_id: str = RUN) -> None:
         number = next(self.ids)
         self.runs[dag_id, run_id] = number
-        self._insert("dag_run", id=number, dag_id=dag_id, run_id=run_id, run_type="manual", run_after=now(), state="failed")
+        self._insert(
+            "dag_run", id=number, dag_id=dag_id, run_id=run_id, run_type="manual", run_after=now(), state="failed"
+        )
 
     def task(
         self, dag_id: str, task_id: str, *, run_id: str = RUN, state: str | None = "failed", map_index: int = -1,
@@ -67,6 +69,28 @@ class Filled:
         if link is not None:
             text = json.dumps(link)
             self._insert("xcom", dag_run_id=number, key="_link_JobLink", value=text, timestamp=now(), **its)
+
+    def many(self, dag_id: str, task_id: str, number: int, records: Mapping[str, Any]) -> None:
+        """Mapped instances of a task, in one transaction."""
+        self.run(dag_id)
+        run = self.runs[dag_id, RUN]
+        instances = [(uuid4().hex, dag_id, RUN, task_id, index, now()) for index in range(number)]
+        states = [
+            (run, dag_id, RUN, task_id, index, key, json.dumps(value), now())
+            for index in range(number)
+            for key, value in records.items()
+        ]
+        with closing(sqlite3.connect(self.database, timeout=60)) as connection, connection:
+            connection.executemany(
+                "insert into task_instance (id, dag_id, run_id, task_id, map_index, start_date, state, try_number,"
+                " max_tries, pool, pool_slots) values (?, ?, ?, ?, ?, ?, 'running', 1, 0, 'default_pool', 1)",
+                instances,
+            )
+            connection.executemany(
+                "insert into task_state_store (dag_run_id, dag_id, run_id, task_id, map_index, key, value, updated_at)"
+                " values (?, ?, ?, ?, ?, ?, ?, ?)",
+                states,
+            )
 
     def asset(self, name: str, records: Mapping[str, Any]) -> int:
         number = next(self.ids)
@@ -94,7 +118,9 @@ class Filled:
 
     def audit(self) -> list[tuple[Any, ...]]:
         with closing(sqlite3.connect(self.database, timeout=60)) as connection:
-            query = "select event, owner, dag_id, task_id, extra from log where event like 'airflow_resume.%' order by id"
+            query = (
+                "select event, owner, dag_id, task_id, extra from log where event like 'airflow_resume.%' order by id"
+            )
             return connection.execute(query).fetchall()
 
 

@@ -18,7 +18,7 @@ from processes import ProcessFamily
 from tests.support.page.filled import Filled
 
 ROOT = Path(__file__).parents[3]
-ROLES = {"ana": "admin", "olaf": "op", "uma": "user", "vic": "viewer", "nob": "none"}
+ROLES = {"ana": "admin", "olaf": "op", "uma": "op", "vic": "viewer", "nob": "viewer"}
 _AIRFLOW = [sys.executable, "-m", "airflow"]
 _START_SECONDS = 200
 

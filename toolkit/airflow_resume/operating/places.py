@@ -170,18 +170,12 @@ class Entry:
     @classmethod
     def made_of(cls, place: Place, key: str, value: JsonValue, updated: datetime | None) -> Entry:
         """From a key and its value, as Airflow has it."""
-        text = None
-        if isinstance(value, dict) and list(value) == [ENVELOPE]:
-            text = value[ENVELOPE]
-            value = None if not isinstance(text, str) or text.startswith(REFERENCE) else _read(text)
-        return cls(
-            place=place,
-            key=key,
-            value=value,
-            updated=updated,
-            is_enveloped=text is not None,
-            reference=text if text is not None and value is None else None,
-        )
+        if not (isinstance(value, dict) and list(value) == [ENVELOPE]):
+            return cls(place=place, key=key, value=value, updated=updated)
+        text = value[ENVELOPE]
+        inner = None if not isinstance(text, str) or text.startswith(REFERENCE) else _read(text)
+        reference = text if isinstance(text, str) and inner is None else None
+        return cls(place=place, key=key, value=inner, updated=updated, is_enveloped=True, reference=reference)
 
     def raw(self, value: JsonValue) -> JsonValue:
         """A new value of this key, in the form in which Airflow has the present one."""

@@ -7,12 +7,13 @@ and the browser says where a form was sent from: another site can neither make t
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from airflow.api_fastapi.app import get_auth_manager
 from airflow.api_fastapi.auth.managers.models.base_user import BaseUser
-from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessEntity
+from airflow.api_fastapi.auth.managers.models.resource_details import AssetDetails, DagAccessEntity
 from airflow.api_fastapi.auth.tokens import get_signing_key
 from airflow.api_fastapi.core_api.security import (
     GetUserDep,
@@ -24,6 +25,7 @@ from fastapi import Depends, HTTPException, Request
 from itsdangerous import BadSignature, URLSafeTimedSerializer
 
 from airflow_resume.compat import conf
+from airflow_resume.operating.places import AssetPlace, Place
 
 if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
@@ -79,7 +81,39 @@ sent_from_here = Depends(check_origin)
 
 def seen_dags(user: BaseUser, dag_ids: AbstractSet[str]) -> AbstractSet[str]:
     """Those of the Dags that the user may see."""
-    return get_auth_manager().filter_authorized_dag_ids(dag_ids=set(dag_ids), user=user) if dag_ids else set()
+    return {dag_id for dag_id in dag_ids if _ANSWERS.get(user, "dag", dag_id)}
+
+
+def may_see(user: BaseUser, place: Place) -> bool:
+    """Whether the user may see an asset."""
+    return isinstance(place, AssetPlace) and _ANSWERS.get(user, "asset", str(place.asset_id))
+
+
+class _Answers:
+    """What the auth manager has said lately. It may have to ask a server, and a list asks for each of its assets."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, str, str], tuple[float, bool]] = {}
+
+    def get(self, user: BaseUser, kind: str, name: str) -> bool:
+        key = (user.get_id(), kind, name)
+        until, answer = self._known.get(key, (0.0, False))
+        if until < time.monotonic():
+            answer = self._asked(user, kind, name)
+            if len(self._known) > _MOST_ANSWERS:
+                self._known.clear()
+            self._known[key] = (time.monotonic() + _ANSWER_SECONDS, answer)
+        return answer
+
+    def _asked(self, user: BaseUser, kind: str, name: str) -> bool:
+        manager = get_auth_manager()
+        if kind == "dag":
+            return name in manager.filter_authorized_dag_ids(dag_ids={name}, user=user)
+        return manager.is_authorized_asset(method="GET", details=AssetDetails(id=name), user=user)
+
+
+_MOST_ANSWERS, _ANSWER_SECONDS = 50_000, 30.0
+_ANSWERS = _Answers()
 
 
 def _signer() -> URLSafeTimedSerializer:

@@ -7,7 +7,7 @@ refused, and the change itself, which is made only to the record that the previe
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib.resources import files
 from typing import Annotated, Any
@@ -28,8 +28,8 @@ from airflow_resume.operating.places import AssetPlace, Entry, Place, TaskPlace
 from airflow_resume.operating.steering import Plan, owner_of
 from airflow_resume.operating.verbs import change_of
 from airflow_resume.page import access, queries, steered, views
+from airflow_resume.page.addresses import PREFIX
 from airflow_resume.page.forms import FORMS, MOST_BYTES, MOST_FIELDS, UNDO, Asked, asked
-from airflow_resume.page.plugin import PREFIX
 
 PER_PAGE = 100
 """Lines of one page of a list."""
@@ -173,6 +173,7 @@ def dag_page(session: SessionDep, dag_id: str, as_: As) -> HTMLResponse:
 def marks_page(session: SessionDep, user: access.User, as_: As) -> HTMLResponse:
     """The watermarks of all assets."""
     found = queries.of_assets(session)
+    found = replace(found, entries=[each for each in found.entries if access.may_see(user, each.place)])
     seen = access.seen_dags(user, views.owners_of(found.entries))
     lines = views.lines_of(found.entries, utc_now(), seen=seen)
     return _list(found, lines, as_, title="Watermarks", up=(), again="marks?", empty="No asset has a watermark.")
@@ -377,7 +378,7 @@ def templates() -> Environment:
 
 @lru_cache(maxsize=8)
 def _content(name: str) -> bytes:
-    return files("airflow_resume.page").joinpath("static", name).read_bytes()
+    return files("airflow_resume.page").joinpath("static").joinpath(name).read_bytes()
 
 
 def _html(template: str, *, part: bool = False, status: int = 200, depth: int = 0, **given: Any) -> HTMLResponse:
@@ -387,8 +388,8 @@ def _html(template: str, *, part: bool = False, status: int = 200, depth: int = 
 
 def _failed(request: Request, status: int, message: str, remedy: str | None = None) -> HTMLResponse:
     depth = request.url.path.rpartition(f"{PREFIX}/")[2].count("/")
-    said = {"message": message, "remedy": remedy}
-    return _html("failed.html", status=status, depth=depth, title="Airflow Resume", **said)
+    title = "Airflow Resume"
+    return _html("failed.html", status=status, depth=depth, title=title, message=message, remedy=remedy)
 
 
 async def _refused(request: Request, error: Exception) -> Response:

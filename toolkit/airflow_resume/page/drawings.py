@@ -50,11 +50,12 @@ def bands_of(record: MarkRecord, now: datetime) -> tuple[Band, ...]:
         *((start, end, "gap") for start, end in gaps_of(record)),
         *((start, end, "island") for start, end in record.islands),
     ]
-    known = [number_of(value) for part in parts for value in part[:2]]
     mark = number_of(record.at)
-    moves = [number_of(move.to) for move in record.history]
-    if mark is None or None in known:
+    if mark is None:
         return ()
+    parts = [part for part in parts if number_of(part[0]) is not None and number_of(part[1]) is not None]
+    known = [number_of(value) for part in parts for value in part[:2]]
+    moves = [number_of(move.to) for move in record.history]
     is_time = not isinstance(_first(record.at), (int, float))
     points = [mark, *(each for each in (*known, *moves) if each is not None), *([now.timestamp()] if is_time else [])]
     low, high = min(points), max(points)

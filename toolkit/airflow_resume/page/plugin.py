@@ -10,19 +10,10 @@ from functools import cached_property
 from typing import Any
 
 from airflow_resume.compat import conf
+from airflow_resume.page.addresses import NAME, PREFIX, external_views
 from airflow_resume.provider import SECTION
 
 OPTION = "page"
-NAME = "Airflow Resume"
-PREFIX = "/airflow-resume"
-TASK = "dag_id={DAG_ID}&run_id={RUN_ID}&task_id={TASK_ID}&map_index={MAP_INDEX}"
-VIEWS = (
-    ("task_instance", "resume", "Resume", f"task?{TASK}"),
-    ("dag_run", "resume-run", "Resume", "run?dag_id={DAG_ID}&run_id={RUN_ID}"),
-    ("dag", "resume-dag", "Resume", "dag?dag_id={DAG_ID}"),
-    ("nav", "watermarks", "Watermarks", "marks"),
-)
-"""Where Airflow's UI shows a part of the page: destination, name in the URL, label, and the path with placeholders."""
 
 
 def is_on() -> bool:
@@ -55,19 +46,9 @@ def plugin_class() -> type | None:
         @cached_property
         def external_views(self) -> list[dict[str, Any]]:  # type: ignore[override]
             """The tabs, and the entry in the navigation."""
-            return [*external_views()]
+            return external_views()
 
     return ResumePlugin
-
-
-def external_views() -> list[dict[str, Any]]:
-    """The parts of the page, as Airflow wants them. The addresses are relative to the base of its UI."""
-    return [
-        {"name": label, "href": f"{PREFIX[1:]}/{path}", "destination": where, "url_route": route, "category": "browse"}
-        if where == "nav"
-        else {"name": label, "href": f"{PREFIX[1:]}/{path}", "destination": where, "url_route": route}
-        for where, route, label, path in VIEWS
-    ]
 
 
 ResumePlugin = plugin_class()

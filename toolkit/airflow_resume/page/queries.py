@@ -23,7 +23,7 @@ from airflow_resume.operating.places import OPEN, AssetPlace, Entry, Place, Task
 from airflow_resume.operating.steering import AT_WORK, owner_of
 
 if TYPE_CHECKING:
-    from sqlalchemy import Row, Select
+    from sqlalchemy import Select
     from sqlalchemy.orm import Session
 
     from airflow_resume.record import Record
@@ -170,7 +170,7 @@ def _tasks() -> Select[Any]:
     return select(*columns).join(TaskInstance, its_instance).outerjoin(link, its_link)
 
 
-def _place(row: Row[Any]) -> TaskPlace:
+def _place(row: Any) -> TaskPlace:
     return TaskPlace(
         dag_id=row.dag_id,
         run_id=row.run_id,
@@ -183,7 +183,7 @@ def _place(row: Row[Any]) -> TaskPlace:
     )
 
 
-def _entry(place: Place, row: Row[Any]) -> Entry:
+def _entry(place: Place, row: Any) -> Entry:
     return Entry.made_of(place, row.key, json.loads(row.value), row.updated_at)
 
 

@@ -79,7 +79,7 @@ def carry_out(session: Session, planned: Plan[Any], person: Person, verb: str, *
     if raw is None or Entry.made_of(found.place, found.key, json.loads(raw), None).value != found.value:
         raise _moved()
     new = json.dumps(found.raw(planned.stored))
-    written = session.execute(
+    written: Any = session.execute(
         update(table)
         .where(*one, table.value == raw)
         .values(value=new, updated_at=utc_now(), **_written_by(found.place))
@@ -140,7 +140,7 @@ def _written_by(place: Place) -> dict[str, Any]:
 def _log(found: Entry, person: Person, verb: str) -> Log:
     place = found.place
     said = {"key": found.key, "why": person.why} | ({"asset": place.name} if isinstance(place, AssetPlace) else {})
-    where = (
+    where: dict[str, Any] = (
         {"dag_id": place.dag_id, "task_id": place.task_id, "run_id": place.run_id, "map_index": place.map_index}
         if isinstance(place, TaskPlace)
         else {}
