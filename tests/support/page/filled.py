@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
@@ -70,14 +70,14 @@ class Filled:
             text = json.dumps(link)
             self._insert("xcom", dag_run_id=number, key="_link_JobLink", value=text, timestamp=now(), **its)
 
-    def many(self, dag_id: str, task_id: str, number: int, records: Mapping[str, Any]) -> None:
-        """Mapped instances of a task, in one transaction."""
+    def many(self, dag_id: str, task_id: str, of_each: Sequence[Mapping[str, Any]]) -> None:
+        """Mapped instances of a task, each with its records, in one transaction."""
         self.run(dag_id)
         run = self.runs[dag_id, RUN]
-        instances = [(uuid4().hex, dag_id, RUN, task_id, index, now()) for index in range(number)]
+        instances = [(uuid4().hex, dag_id, RUN, task_id, index, now()) for index in range(len(of_each))]
         states = [
             (run, dag_id, RUN, task_id, index, key, json.dumps(value), now())
-            for index in range(number)
+            for index, records in enumerate(of_each)
             for key, value in records.items()
         ]
         with closing(sqlite3.connect(self.database, timeout=60)) as connection, connection:

@@ -27,7 +27,7 @@ def fill(home: Path, instances: int) -> None:
 
     filled, record = Filled(home / "airflow.db"), stopped_loop()
     filled.dag("d")
-    filled.many("d", "load", instances, {LOOP: record})
+    filled.many("d", "load", [{LOOP: {**record, "state": {"index": index}}} for index in range(instances)])
     filled.asset("orders", {MARK: moved_mark()})
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -51,8 +51,12 @@ class UnreadableRow(Row):
 
 
 def row_of(kind: Kind, entry: Entry, now: datetime) -> Any:
-    """The row of a record; one that says why, if it cannot be read."""
-    name = entry.key.removeprefix(kind.prefix)
+    """The row of a record, with its digest; one that says why, if it cannot be read."""
+    return replace(glance_of(kind, entry, now), digest=digest_of(entry.value))
+
+
+def glance_of(kind: Kind, entry: Entry, now: datetime) -> Any:
+    """The same without the digest, which takes as long as all else: for lists of many."""
     if entry.reference is not None:
         trouble, state = "the record is in a database of its own", "elsewhere"
     else:
@@ -62,11 +66,10 @@ def row_of(kind: Kind, entry: Entry, now: datetime) -> Any:
             trouble, state = error.message, "unreadable"
     return UnreadableRow(
         place=entry.place,
-        name=name,
+        name=entry.key.removeprefix(kind.prefix),
         key=entry.key,
         state=state,
         trouble=trouble,
-        digest=digest_of(entry.value),
         updated=entry.updated,
     )
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from airflow_resume.loops.loop_record import KEY_PREFIX, Level, LoopRecord
 from airflow_resume.operating.places import Entry, TaskPlace
-from airflow_resume.operating.rows import Row, Standing, decoded, digest_of, in_words, since, standing_of
+from airflow_resume.operating.rows import Row, Standing, decoded, in_words, since, standing_of
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -72,7 +72,6 @@ def loop_row(entry: Entry, now: datetime) -> LoopRow:
         key=entry.key,
         state=_state(record, standing, is_stalled=stalled is not None),
         trouble=_trouble(record, standing, stalled, now),
-        digest=digest_of(entry.value),
         updated=entry.updated,
         set_by_hand=None if record.set_by_hand is None else str(record.set_by_hand),
         kind=record.kind,

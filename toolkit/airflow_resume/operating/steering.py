@@ -20,7 +20,7 @@ from airflow_resume.operating.api import AirflowApi, path_of
 from airflow_resume.operating.changes import Change
 from airflow_resume.operating.mark_rows import is_typed
 from airflow_resume.operating.places import Entry, Place, TaskPlace, entry_of
-from airflow_resume.operating.rows import decoded, digest_of
+from airflow_resume.operating.rows import digest_of, to_be_changed
 from airflow_resume.record import Record
 from airflow_resume.watermarks.marks.mark_record import MarkRecord, Owner, Writer
 
@@ -66,7 +66,7 @@ class Plan(Generic[RecordT]):
     @property
     def planned(self) -> Entry:
         """The entry as it would be."""
-        return replace(self.entry, value=self.stored)
+        return replace(self.entry, value=self.stored, text=None)
 
     def refusal(self, *, force: bool) -> ChangeRefusedError | None:
         """Why it is refused; None if it is not. `force`: the risks are accepted, and so is a task that is at work."""
@@ -125,7 +125,7 @@ def plan(
             "Type another value in Airflow's UI, or wait for the next run.",
             name=found.key,
         )
-    before = decoded(found, kind)
+    before = to_be_changed(found, kind)
     made = change(before)
     if not isinstance(made.record, kind):
         raise TypeError(made.record)

@@ -31,8 +31,6 @@ from airflow_resume.page import access, queries, steered, views
 from airflow_resume.page.addresses import PREFIX
 from airflow_resume.page.forms import FORMS, MOST_BYTES, MOST_FIELDS, UNDO, Asked, asked
 
-PER_PAGE = 100
-"""Lines of one page of a list."""
 POLL_SECONDS = 5
 HEADERS = {
     "Content-Security-Policy": (
@@ -157,17 +155,19 @@ def task_page(session: SessionDep, user: access.User, place: ItsTask, as_: As) -
 def run_page(session: SessionDep, dag_id: str, run_id: str, as_: As) -> HTMLResponse:
     """The records of all task instances of a Dag run."""
     title, again = _run(dag_id, run_id)
-    lines = views.lines_of((found := queries.of_run(session, dag_id, run_id)).entries, utc_now())
+    found = queries.of_run(session, dag_id, run_id)
+    listed = views.listed(found.entries, utc_now(), page=as_.page)
     empty = "No task of this run has a record."
-    return _list(found, lines, as_, title=title, up=(_dag(dag_id),), again=again, empty=empty)
+    return _list(found, listed, as_, title=title, up=(_dag(dag_id),), again=again, empty=empty)
 
 
 def dag_page(session: SessionDep, dag_id: str, as_: As) -> HTMLResponse:
     """The records of the task instances of a Dag that have not ended well."""
     title, again = _dag(dag_id)
-    lines = views.lines_of((found := queries.of_dag(session, dag_id)).entries, utc_now(), with_run=True)
+    found = queries.of_dag(session, dag_id)
+    listed = views.listed(found.entries, utc_now(), page=as_.page, with_run=True)
     empty = "No task of this Dag is at work, or has failed, with a record."
-    return _list(found, lines, as_, title=title, up=(), again=again, empty=empty)
+    return _list(found, listed, as_, title=title, up=(), again=again, empty=empty)
 
 
 def marks_page(session: SessionDep, user: access.User, as_: As) -> HTMLResponse:
@@ -175,8 +175,8 @@ def marks_page(session: SessionDep, user: access.User, as_: As) -> HTMLResponse:
     found = queries.of_assets(session)
     found = replace(found, entries=[each for each in found.entries if access.may_see(user, each.place)])
     seen = access.seen_dags(user, views.owners_of(found.entries))
-    lines = views.lines_of(found.entries, utc_now(), seen=seen)
-    return _list(found, lines, as_, title="Watermarks", up=(), again="marks?", empty="No asset has a watermark.")
+    listed = views.listed(found.entries, utc_now(), page=as_.page, seen=seen)
+    return _list(found, listed, as_, title="Watermarks", up=(), again="marks?", empty="No asset has a watermark.")
 
 
 def mark_page(session: SessionDep, user: access.User, asset_id: int, as_: As) -> HTMLResponse:
@@ -206,15 +206,12 @@ def static_file(name: str) -> Response:
     return Response(_content(name), media_type=_STATIC[name], headers=headers)
 
 
-def _list(found: queries.Found, lines: list[views.Line], as_: Wanted, **shown: Any) -> HTMLResponse:
-    pages = max((len(lines) + PER_PAGE - 1) // PER_PAGE, 1)
-    page = min(max(as_.page, 1), pages)
-    shown |= {"lines": lines[(page - 1) * PER_PAGE : page * PER_PAGE], "summary": views.summary_of(lines)}
-    return _html("list.html", part=as_.part, page=page, pages=pages, is_cut=found.is_cut, most=queries.MOST, **shown)
+def _list(found: queries.Found, listed: views.Listed, as_: Wanted, **shown: Any) -> HTMLResponse:
+    return _html("list.html", part=as_.part, listed=listed, is_cut=found.is_cut, most=queries.MOST, **shown)
 
 
 def _cards(found: queries.Found, as_: Wanted, *, cards: list[views.Card], **shown: Any) -> HTMLResponse:
-    shown |= {"cards": cards, "summary": views.summary_of(card.line for card in cards)}
+    shown |= {"cards": cards, "summary": views.summary_of(cards)}
     return _html("cards.html", part=as_.part, done=as_.done, is_cut=found.is_cut, most=queries.MOST, **shown)
 
 

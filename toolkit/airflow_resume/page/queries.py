@@ -184,7 +184,7 @@ def _place(row: Any) -> TaskPlace:
 
 
 def _entry(place: Place, row: Any) -> Entry:
-    return Entry.made_of(place, row.key, json.loads(row.value), row.updated_at)
+    return Entry.of_text(place, row.key, row.value, row.updated_at)
 
 
 def _link(stored: object) -> str | None:

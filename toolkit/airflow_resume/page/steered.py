@@ -111,7 +111,7 @@ def _entry(session: Session, place: Place, key: str) -> Entry:
     row = session.execute(select(table.value, table.updated_at).where(*one)).one_or_none()
     if row is None:
         raise UsageError("There is no such record any more.", "Load the page again.", name=key)
-    return Entry.made_of(place, key, json.loads(row.value), row.updated_at)
+    return Entry.of_text(place, key, row.value, row.updated_at)
 
 
 def _row(place: Place, key: str) -> tuple[Any, tuple[ColumnElement[bool], ...]]:

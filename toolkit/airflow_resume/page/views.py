@@ -5,7 +5,8 @@ A row of a list has what is needed to find the record that matters. A card has a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -15,7 +16,7 @@ from zlib import crc32
 
 from airflow_resume.operating import loop_rows
 from airflow_resume.operating.job_rows import JobRow
-from airflow_resume.operating.kinds import KINDS, Kind, UnreadableRow, cut, details, row_of
+from airflow_resume.operating.kinds import KINDS, Kind, UnreadableRow, cut, details, glance_of, row_of
 from airflow_resume.operating.loop_rows import LoopRow
 from airflow_resume.operating.mark_rows import MarkRow
 from airflow_resume.operating.places import AssetPlace, Entry, Place, TaskPlace
@@ -23,6 +24,7 @@ from airflow_resume.operating.rows import clock, decoded, in_words, since
 from airflow_resume.page.advice import advice_for
 from airflow_resume.page.drawings import Band, bands_of, sparkline
 from airflow_resume.page.forms import FORMS, UNDO, Form
+from airflow_resume.watermarks.marks.mark_record import MarkRecord
 
 if TYPE_CHECKING:
     from airflow_resume.jobs.record import JobRecord
@@ -123,47 +125,73 @@ class Summary:
     troubled: int
 
 
+@dataclass(frozen=True, kw_only=True)
+class Listed:
+    """A part of a list, and what is said of the whole list."""
+
+    lines: list[Line]
+    summary: Summary
+    page: int
+    pages: int
+
+
 def noun_of(key: str) -> tuple[str, Kind] | None:
     """The plural noun and the kind of the record under a key; None if the page shows no such records."""
     return next((found for prefix, found in _KIND_OF.items() if key.startswith(prefix)), None)
 
 
-def _noun_of(entry: Entry) -> tuple[str, Kind]:
+def _kind_of(entry: Entry) -> Kind:
     found = noun_of(entry.key)
     if found is None:
         raise KeyError(entry.key)
-    return found
+    return found[1]
 
 
-def lines_of(
-    entries: Iterable[Entry], now: datetime, *, with_run: bool = False, seen: AbstractSet[str] | None = None
-) -> list[Line]:
+def listed(
+    entries: Sequence[Entry],
+    now: datetime,
+    *,
+    page: int = 1,
+    with_run: bool = False,
+    seen: AbstractSet[str] | None = None,
+) -> Listed:
     """A line for each record: what is in trouble first, then what is at work, each in the order in which they came.
 
     Args:
         entries: of the records.
         now: what ages are counted from.
+        page: which part of the list. One that is not there stands for the nearest.
         with_run: name the Dag run too.
         seen: the Dags whose names may be shown with a mark; None: all.
     """
-    found = [_line(entry, now, seen, with_run=with_run) for entry in entries]
-    return sorted(found, key=lambda line: _ORDER[line.tone])
+    kinds = [_kind_of(entry) for entry in entries]
+    rows = [glance_of(kind, entry, now) for kind, entry in zip(kinds, entries, strict=True)]
+    tones = [_tone(row) for row in rows]
+    pages = max((len(rows) + PER_PAGE - 1) // PER_PAGE, 1)
+    page = min(max(page, 1), pages)
+    order = sorted(range(len(rows)), key=lambda index: _ORDER[tones[index]])
+    lines = [
+        _line(kinds[index], entries[index], without_names(rows[index], seen), now, with_run=with_run)
+        for index in order[(page - 1) * PER_PAGE : page * PER_PAGE]
+    ]
+    return Listed(lines=lines, summary=_summary([kind.noun for kind in kinds], tones), page=page, pages=pages)
 
 
+PER_PAGE = 100
+"""Lines of one page of a list."""
 _ORDER = {"trouble": 0, "busy": 1, "calm": 2}
 
 
-def summary_of(lines: Iterable[Line]) -> Summary:
-    """The head of a page."""
-    counted: dict[str, int] = {}
-    troubled = 0
-    for line in lines:
-        counted[line.noun] = counted.get(line.noun, 0) + 1
-        troubled += line.tone == "trouble"
-    return Summary(
-        counts=tuple(f"{count:,} {noun}{'' if count == 1 else 's'}" for noun, count in counted.items()),
-        troubled=troubled,
-    )
+def summary_of(cards: Iterable[Card]) -> Summary:
+    """The head of a page of cards."""
+    lines = [card.line for card in cards]
+    return _summary([line.noun for line in lines], [line.tone for line in lines])
+
+
+def _summary(nouns: Sequence[str], tones: Sequence[str]) -> Summary:
+    counts = Counter(nouns)
+    said = tuple(f"{count:,} {noun}{'' if count == 1 else 's'}" for noun, count in counts.items())
+    return Summary(counts=said, troubled=Counter(tones)["trouble"])
 
 
 def cards_of(
@@ -192,16 +220,18 @@ def owners_of(entries: Iterable[Entry]) -> set[str]:
 # --- one record -----------------------------------------------------------------------------------------------
 
 
-def _line(entry: Entry, now: datetime, seen: AbstractSet[str] | None, *, with_run: bool = False) -> Line:
-    _, kind = _noun_of(entry)
-    row = without_names(row_of(kind, entry, now), seen)
+def _tone(row: Any) -> str:
+    return "trouble" if row.trouble else ("calm" if row.state in _CALM else "busy")
+
+
+def _line(kind: Kind, entry: Entry, row: Any, now: datetime, *, with_run: bool = False) -> Line:
     line = Line(
         noun=kind.noun,
         name=_name(row),
         where=where(entry.place, with_run=with_run),
         href=href_of(entry.place),
         state=row.state,
-        tone="trouble" if row.trouble else ("calm" if row.state in _CALM else "busy"),
+        tone=_tone(row),
         trouble=row.trouble,
     )
     if isinstance(row, LoopRow):
@@ -209,38 +239,37 @@ def _line(entry: Entry, now: datetime, seen: AbstractSet[str] | None, *, with_ru
     if isinstance(row, JobRow):
         return replace(line, facts=_of_job(row, now))
     if isinstance(row, MarkRow):
-        bands = bands_of(decoded(entry, kind.record), now) if row.state != "typed" else ()  # type: ignore[arg-type]
+        bands = () if row.state == "typed" else bands_of(decoded(entry, MarkRecord), now)
         return replace(line, facts=_of_mark(row, now), bands=bands)
     return line
 
 
 def _card(entry: Entry, now: datetime, link: str | None, seen: AbstractSet[str] | None) -> Card:
-    noun, kind = _noun_of(entry)
+    kind = _kind_of(entry)
     row = without_names(row_of(kind, entry, now), seen)
-    line = _line(entry, now, seen)
     is_read = not isinstance(row, UnreadableRow) and row.state != "typed"
     record = decoded(entry, kind.record) if is_read else None
     said = details(kind, row, record, now)
+    forms = FORMS[f"{kind.noun}s"]
     card = Card(
         id=f"record-{crc32(entry.key.encode()):08x}",
-        line=line,
+        line=_line(kind, entry, row, now),
         advice=advice_for(kind.noun, row.state, row.trouble),
         key=entry.key,
         digest=row.digest,
         facts=tuple(
             (name, str(value))
             for name, value in said.items()
-            if name not in _SHOWN_ELSEWHERE | {*kind.again} and value not in (None, "")
+            if name not in _SHOWN_ELSEWHERE | {*kind.again} and value not in {None, ""}
         ),
         again=tuple((name, str(said[name])) for name in kind.again if name in said),
         set_by_hand=row.set_by_hand if is_read else None,
-        forms=() if record is None else ((*FORMS[noun], UNDO) if row.set_by_hand else FORMS[noun]),
+        forms=() if record is None else ((*forms, UNDO) if row.set_by_hand else forms),
     )
-    return _with_parts(card, row, record, link, now)
+    return _with_parts(card, row, record, link)
 
 
-def _with_parts(card: Card, row: Any, record: Record | None, link: str | None, now: datetime) -> Card:
-    del now
+def _with_parts(card: Card, row: Any, record: Record | None, link: str | None) -> Card:
     if record is None:
         return card
     if isinstance(row, LoopRow):
