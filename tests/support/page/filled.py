@@ -107,6 +107,12 @@ class Filled:
             query = "select value from task_state_store where task_id = ? and key = ?"
             return json.loads(connection.execute(query, (task_id, key)).fetchone()[0])
 
+    def change(self, task_id: str, key: str, value: Any) -> None:
+        """As its task does when it saves."""
+        with closing(sqlite3.connect(self.database, timeout=60)) as connection, connection:
+            query = "update task_state_store set value = ? where task_id = ? and key = ?"
+            connection.execute(query, (json.dumps(value), task_id, key))
+
     def stored_mark(self, asset_id: int, key: str) -> Any:
         with closing(sqlite3.connect(self.database, timeout=60)) as connection:
             query = "select value from asset_state_store where asset_id = ? and key = ?"

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import httpx
 
-from airflow_resume.page.plugin import PREFIX
+from airflow_resume.page.addresses import PREFIX
 from airflow_settings import airflow_environment, free_port
 from processes import ProcessFamily
 from tests.support.page.filled import Filled

@@ -33,8 +33,12 @@ if TYPE_CHECKING:
 
 _KIND_OF = {kind.prefix: (noun, kind) for noun, kind in KINDS.items()}
 _CALM = frozenset({"done", "succeeded", "no job", "at work", "taken over", "typed"})
-_SHOWN_ELSEWHERE = frozenset({"task", "asset", "name", "state", "trouble", "inside", "skips", "replaced", "not loaded",
-                              "record", "set by hand", "done", "job", "moves"})  # fmt: skip
+_SHOWN_ELSEWHERE = frozenset(
+    {
+        "task", "asset", "name", "state", "trouble", "inside", "skips", "replaced", "not loaded", "record", "done", "job",
+        "set by hand", "moves", "saved", "moved", "pace", "submitted", "behind", "number",
+    }
+)  # fmt: skip
 SOMEBODY = "a task that you may not see"
 
 
