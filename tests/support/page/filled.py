@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
+from functools import cached_property
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,17 @@ class Filled:
     ids: count[int] = field(default_factory=lambda: count(1))
     runs: dict[tuple[str, str], int] = field(default_factory=dict)
 
+    @cached_property
+    def columns(self) -> dict[str, set[str]]:
+        """Of each table."""
+        with closing(sqlite3.connect(self.database, timeout=60)) as connection:
+            tables = [name for (name,) in connection.execute("select name from sqlite_master where type = 'table'")]
+            return {table: {row[1] for row in connection.execute(f"pragma table_info({table})")} for table in tables}
+
     def _insert(self, table: str, **row: Any) -> None:
+        if "map_index" in row and "region_index" in self.columns[table]:  # Airflow 3.4
+            row["region_index"] = row.pop("map_index")
+        row = {name: value for name, value in row.items() if name in self.columns[table]}
         names, places = ", ".join(f'"{name}"' for name in row), ", ".join("?" for _ in row)
         with closing(sqlite3.connect(self.database, timeout=60)) as connection, connection:
             connection.execute(f"insert into {table} ({names}) values ({places})", [*row.values()])  # noqa: S608
@@ -58,8 +69,9 @@ class Filled:
         if (dag_id, run_id) not in self.runs:
             self.run(dag_id, run_id)
         its = {"dag_id": dag_id, "run_id": run_id, "task_id": task_id, "map_index": map_index}
+        instance = uuid4().hex
         self._insert(
-            "task_instance", id=uuid4().hex, state=state, try_number=1, max_tries=0, pool="default_pool", pool_slots=1,
+            "task_instance", id=instance, state=state, try_number=1, max_tries=0, pool="default_pool", pool_slots=1,
             start_date=now(), **its,
         )  # fmt: skip
         number = self.runs[dag_id, run_id]
@@ -68,7 +80,11 @@ class Filled:
             self._insert("task_state_store", dag_run_id=number, key=key, value=text, updated_at=now(), **its)
         if link is not None:
             text = json.dumps(link)
-            self._insert("xcom", dag_run_id=number, key="_link_JobLink", value=text, timestamp=now(), **its)
+            if "xcom" in self.columns:
+                self._insert("xcom", dag_run_id=number, key="_link_JobLink", value=text, timestamp=now(), **its)
+            else:  # Airflow 3.4
+                which = {"id": uuid4().hex, "task_instance_id": instance}
+                self._insert("xcom_v2", **which, key="_link_JobLink", value=text, timestamp=now())
 
     def many(self, dag_id: str, task_id: str, of_each: Sequence[Mapping[str, Any]]) -> None:
         """Mapped instances of a task, each with its records, in one transaction."""

@@ -12,6 +12,7 @@ from functools import lru_cache
 from importlib.resources import files
 from typing import Annotated, Any
 from urllib.parse import parse_qsl, urlencode
+from uuid import UUID
 
 from airflow.api_fastapi.common.db.common import SessionDep
 from fastapi import Depends, FastAPI, HTTPException, Request
@@ -79,19 +80,20 @@ def create_app() -> FastAPI:
 # --- what is asked for ----------------------------------------------------------------------------------------
 
 
-def task_of(dag_id: str, run_id: str, task_id: str, map_index: str = "-1") -> TaskPlace:
+def task_of(dag_id: str, run_id: str, task_id: str, map_index: str = "-1", region_id: str = "") -> TaskPlace:
     """The task instance in the address of a page.
 
     Raises:
-        HTTPException: its map index is no number (422).
+        HTTPException: its map index is no number, or its region no UUID (422).
     """
     try:
         index = -1 if map_index in {"", _NOT_MAPPED} else int(map_index)
+        region: dict[str, Any] = {"region_id": str(UUID(region_id)), "region_index": index} if region_id else {}
     except ValueError:
         raise HTTPException(_UNREADABLE) from None
     if abs(index) > _MOST_INDEX:
         raise HTTPException(_UNREADABLE)
-    return TaskPlace(dag_id=dag_id, run_id=run_id, task_id=task_id, map_index=index)
+    return TaskPlace(dag_id=dag_id, run_id=run_id, task_id=task_id, map_index=index, **region)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,7 +148,6 @@ def task_page(session: SessionDep, user: access.User, place: ItsTask, as_: As) -
         title=str(place),
         place=f"Task {views.where(place)}",
         up=(_dag(place.dag_id), _run(place.dag_id, place.run_id)),
-        action=f"task/preview?{_query(place)}",
         token=access.token_for(user),
         empty="No job and no loop of this task has a record.",
     )
@@ -192,7 +193,6 @@ def mark_page(session: SessionDep, user: access.User, asset_id: int, as_: As) ->
         title=name,
         place=f"Asset {name}",
         up=(("Watermarks", "marks"),),
-        action=f"marks/{asset_id}/preview",
         token=access.token_for(user),
         empty="This asset has no watermark.",
     )
@@ -249,7 +249,7 @@ class Asker:
 
 def preview_of_task(session: SessionDep, user: access.User, sent: Sent, place: ItsTask) -> HTMLResponse:
     """What a change of a job or a loop would do."""
-    return _preview(_asker_of_task(session, user, place), sent, f"task/change?{_query(place)}")
+    return _preview(_asker_of_task(session, user, place), sent, f"task/change?{views.query_of(place)}")
 
 
 def change_of_task(session: SessionDep, user: access.User, sent: Sent, place: ItsTask) -> Response:
@@ -268,7 +268,7 @@ def change_of_mark(session: SessionDep, user: access.User, sent: Sent, asset_id:
 
 
 def _asker_of_task(session: Any, user: Any, place: TaskPlace) -> Asker:
-    page = f"task?{_query(place)}"
+    page = f"task?{views.query_of(place)}"
     return Asker(session=session, user=user, place=place, name=place.task_id, page=page, depth=1)
 
 
@@ -403,8 +403,3 @@ async def _went_wrong(request: Request, error: Exception) -> Response:
         remedy = error.remedy if error.why == "unfit" else "Load the page again."
         return _failed(request, _REFUSED, error.message, remedy)
     return _failed(request, _WRONG, error.message, error.remedy)
-
-
-def _query(place: TaskPlace) -> str:
-    names = {"dag_id": place.dag_id, "run_id": place.run_id, "task_id": place.task_id, "map_index": place.map_index}
-    return urlencode(names)

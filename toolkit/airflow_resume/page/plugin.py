@@ -46,7 +46,11 @@ def plugin_class() -> type | None:
         @cached_property
         def external_views(self) -> list[dict[str, Any]]:  # type: ignore[override]
             """The tabs, and the entry in the navigation."""
-            return external_views()
+            from typing import get_args
+
+            from airflow.api_fastapi.core_api.datamodels.plugins import BaseDestinationLiteral
+
+            return external_views(get_args(BaseDestinationLiteral))
 
     return ResumePlugin
 

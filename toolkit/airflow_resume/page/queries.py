@@ -10,16 +10,18 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
+from airflow.models import xcom
 from airflow.models.asset import AssetActive, AssetModel
 from airflow.models.asset_state_store import AssetStateStoreModel
 from airflow.models.task_state_store import TaskStateStoreModel
 from airflow.models.taskinstance import TaskInstance
-from airflow.models.xcom import XComModel
 from sqlalchemy import and_, or_, select
 
 from airflow_resume.operating import job_rows, loop_rows, mark_rows
 from airflow_resume.operating.places import OPEN, AssetPlace, Entry, Place, TaskPlace
+from airflow_resume.operating.references import NO_REGION
 from airflow_resume.operating.steering import AT_WORK, owner_of
 
 if TYPE_CHECKING:
@@ -53,10 +55,11 @@ class Found:
 
 
 def of_task(session: Session, place: TaskPlace) -> Found:
-    """The records of one task instance."""
+    """The records of one task instance; in Airflow 3.4, those of all its iterations if the place names no region."""
     state = TaskStateStoreModel
-    one = (state.run_id == place.run_id, state.task_id == place.task_id, state.map_index == place.map_index)
-    return _of_tasks(session, place.dag_id, *one)
+    one = (state.run_id == place.run_id, state.task_id == place.task_id, place.map_index == INDEX)
+    its_region = () if place.region_id is None else of_region(state, place)
+    return _of_tasks(session, place.dag_id, *one, *its_region)
 
 
 def of_run(session: Session, dag_id: str, run_id: str) -> Found:
@@ -124,6 +127,7 @@ def writers(session: Session, place: Place, record: Record, *, locked: bool = Fa
             TaskInstance.run_id == place.run_id,
             TaskInstance.task_id == place.task_id,
             TaskInstance.map_index == place.map_index,
+            *of_region(TaskInstance, place),
         )
     else:
         owner = owner_of(record)
@@ -137,13 +141,26 @@ def writers(session: Session, place: Place, record: Record, *, locked: bool = Fa
     return [_place(row) for row in session.execute(query.with_for_update() if locked else query)]
 
 
+def of_region(table: Any, place: TaskPlace) -> tuple[Any, ...]:
+    """What tells the row of a place from those in other regions of Airflow 3.4: nothing before."""
+    return (table.region_id == UUID(place.region_id or NO_REGION),) if _HAS_REGIONS else ()
+
+
 # --- from rows ------------------------------------------------------------------------------------------------
 
-_INSTANCE = (
+_HAS_REGIONS = hasattr(TaskStateStoreModel, "region_id")
+"""Whether this Airflow (3.4) counts task instances within regions, and not only by a map index."""
+INDEX: Any = getattr(TaskStateStoreModel, "region_index" if _HAS_REGIONS else "map_index")
+"""The column of the map index of a record."""
+_XComs: Any = getattr(xcom, "XComModelV2" if _HAS_REGIONS else "XComModel")
+"""In Airflow 3.4, `XComModel` is a union of all XComs there are, so the table of the new ones is read itself."""
+_REGION: tuple[Any, ...] = (getattr(TaskInstance, "region_id"),) if _HAS_REGIONS else ()  # noqa: B009
+_INSTANCE: tuple[Any, ...] = (
     TaskInstance.dag_id,
     TaskInstance.run_id,
     TaskInstance.task_id,
-    TaskInstance.map_index,
+    TaskInstance.map_index.label("map_index"),
+    *_REGION,
     TaskInstance.state,
     TaskInstance.try_number,
     TaskInstance.max_tries,
@@ -152,22 +169,33 @@ _INSTANCE = (
 
 
 def _tasks() -> Select[Any]:
-    state, link = TaskStateStoreModel, XComModel
+    state, link = TaskStateStoreModel, _XComs
     its_instance = and_(
         TaskInstance.dag_id == state.dag_id,
         TaskInstance.run_id == state.run_id,
         TaskInstance.task_id == state.task_id,
-        TaskInstance.map_index == state.map_index,
+        TaskInstance.map_index == INDEX,
+        *_same_region(TaskInstance),
     )
-    its_link = and_(
-        link.dag_run_id == state.dag_run_id,
-        link.task_id == state.task_id,
-        link.map_index == state.map_index,
-        link.key == LINK_KEY,
-        state.key.startswith(job_rows.PREFIX, autoescape=True),
-    )
+    its_link = and_(*_its(link), link.key == LINK_KEY, state.key.startswith(job_rows.PREFIX, autoescape=True))
     columns = (*_INSTANCE, state.key, state.value, state.updated_at, link.value.label("link"))
     return select(*columns).join(TaskInstance, its_instance).outerjoin(link, its_link)
+
+
+def _same_region(table: Any) -> tuple[Any, ...]:
+    return (table.region_id == _region_of(TaskStateStoreModel),) if _HAS_REGIONS else ()
+
+
+def _its(link: Any) -> tuple[Any, ...]:
+    """What tells the XComs of a task instance from others."""
+    if _HAS_REGIONS:
+        return (link.task_instance_id == TaskInstance.id,)
+    state: Any = TaskStateStoreModel
+    return link.dag_run_id == state.dag_run_id, link.task_id == state.task_id, link.map_index == state.map_index
+
+
+def _region_of(row: Any) -> Any:
+    return row.region_id
 
 
 def _place(row: Any) -> TaskPlace:
@@ -180,7 +208,13 @@ def _place(row: Any) -> TaskPlace:
         try_number=row.try_number,
         max_tries=row.max_tries,
         started=row.start_date,
+        **_region(row),
     )
+
+
+def _region(row: Any) -> dict[str, Any]:
+    region = str(_region_of(row)) if _HAS_REGIONS else NO_REGION
+    return {} if region == NO_REGION else {"region_id": region, "region_index": row.map_index}
 
 
 def _entry(place: Place, row: Any) -> Entry:

@@ -26,7 +26,7 @@ from airflow_resume.operating.changes import Change, Person
 from airflow_resume.operating.kinds import Kind
 from airflow_resume.operating.places import AssetPlace, Entry, Place, TaskPlace
 from airflow_resume.operating.steering import Plan, at_work, plan
-from airflow_resume.page.queries import writers
+from airflow_resume.page.queries import INDEX, of_region, writers
 
 if TYPE_CHECKING:
     from sqlalchemy import ColumnElement
@@ -124,7 +124,8 @@ def _row(place: Place, key: str) -> tuple[Any, tuple[ColumnElement[bool], ...]]:
         tasks.dag_id == place.dag_id,
         tasks.run_id == place.run_id,
         tasks.task_id == place.task_id,
-        tasks.map_index == place.map_index,
+        place.map_index == INDEX,
+        *of_region(tasks, place),
         tasks.key == key,
     )
 

@@ -35,8 +35,8 @@ _KIND_OF = {kind.prefix: (noun, kind) for noun, kind in KINDS.items()}
 _CALM = frozenset({"done", "succeeded", "no job", "at work", "taken over", "typed"})
 _SHOWN_ELSEWHERE = frozenset(
     {
-        "task", "asset", "name", "state", "trouble", "inside", "skips", "replaced", "not loaded", "record", "done", "job",
-        "set by hand", "moves", "saved", "moved", "pace", "submitted", "behind", "number",
+        "task", "asset", "name", "state", "trouble", "inside", "skips", "replaced", "not loaded", "record", "done",
+        "job", "set by hand", "moves", "saved", "moved", "pace", "submitted", "behind", "number",
     }
 )  # fmt: skip
 SOMEBODY = "a task that you may not see"
@@ -96,7 +96,8 @@ class Card:
     Args:
         id: of its element in the page. `line`: as in a list. `advice`: what to do about its trouble.
         key, digest: of the record. `facts`: names and values. `again`: what comes next, by how.
-        set_by_hand: what an attempt has not gone by yet. `forms`: what can be asked for.
+        set_by_hand: what an attempt has not gone by yet.
+        forms: what can be asked for. `action`: where it is sent.
         bars, skips: of a loop. `steps`, `link`: of a job. `spark`, `moves`: of a mark.
     """
 
@@ -109,6 +110,7 @@ class Card:
     again: tuple[tuple[str, str], ...] = ()
     set_by_hand: str | None = None
     forms: tuple[Form, ...] = ()
+    action: str = ""
     bars: tuple[Bar, ...] = ()
     skips: tuple[str, ...] = ()
     steps: tuple[Step, ...] = ()
@@ -256,7 +258,7 @@ def _card(entry: Entry, now: datetime, link: str | None, seen: AbstractSet[str] 
     said = details(kind, row, record, now)
     forms = FORMS[f"{kind.noun}s"]
     card = Card(
-        id=f"record-{crc32(entry.key.encode()):08x}",
+        id=f"record-{crc32(f'{entry.key} {entry.place}'.encode()):08x}",
         line=_line(kind, entry, row, now),
         advice=advice_for(kind.noun, row.state, row.trouble),
         key=entry.key,
@@ -268,6 +270,7 @@ def _card(entry: Entry, now: datetime, link: str | None, seen: AbstractSet[str] 
         ),
         again=tuple((name, str(said[name])) for name in kind.again if name in said),
         set_by_hand=row.set_by_hand if is_read else None,
+        action=action_of(entry.place),
         forms=() if record is None else ((*forms, UNDO) if row.set_by_hand else forms),
     )
     return _with_parts(card, row, record, link)
@@ -303,8 +306,20 @@ def href_of(place: Place) -> str:
     """The page of a task instance or an asset, seen from the root of the page."""
     if isinstance(place, AssetPlace):
         return f"marks/{place.asset_id}"
+    return f"task?{query_of(place)}"
+
+
+def action_of(place: Place) -> str:
+    """Where the forms of its records are sent."""
+    if isinstance(place, AssetPlace):
+        return f"marks/{place.asset_id}/preview"
+    return f"task/preview?{query_of(place)}"
+
+
+def query_of(place: TaskPlace) -> str:
+    """What names a task instance in an address."""
     names = {"dag_id": place.dag_id, "run_id": place.run_id, "task_id": place.task_id, "map_index": place.map_index}
-    return f"task?{urlencode(names)}"
+    return urlencode(names if place.region_id is None else {**names, "region_id": place.region_id})
 
 
 def where(place: Place, *, with_run: bool = False) -> str:
