@@ -6,6 +6,7 @@ attributes.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -56,7 +57,8 @@ def bands_of(record: MarkRecord, now: datetime) -> tuple[Band, ...]:
     parts = [part for part in parts if number_of(part[0]) is not None and number_of(part[1]) is not None]
     known = [number_of(value) for part in parts for value in part[:2]]
     moves = [number_of(move.to) for move in record.history]
-    is_time = not isinstance(_first(record.at), (int, float))
+    first = record.at[0] if isinstance(record.at, list) and record.at else record.at
+    is_time = isinstance(first, str) and _moment(first) is not None
     points = [mark, *(each for each in (*known, *moves) if each is not None), *([now.timestamp()] if is_time else [])]
     low, high = min(points), max(points)
     span = (high - low) or 1.0
@@ -99,16 +101,23 @@ def sparkline(values: Sequence[JsonValue]) -> str | None:
 
 
 def number_of(value: JsonValue) -> float | None:
-    """A time in seconds, a day, or a number; of a keyset its first member; None for anything else."""
-    first = _first(value)
-    if isinstance(first, bool):
-        return None
-    if isinstance(first, (int, float)):
-        return float(first)
-    if not isinstance(first, str) or not first[:4].isdecimal() or "-" not in first[:5]:
+    """A time in seconds, a day, or a number, also as text; of a keyset its first member; None for anything else."""
+    first = value[0] if isinstance(value, list) and value else value
+    if isinstance(first, str):
+        moment = _moment(first)
+        return float(first) if moment is None and _NUMBER.fullmatch(first) else moment
+    return float(first) if isinstance(first, (int, float)) and not isinstance(first, bool) else None
+
+
+_NUMBER = re.compile(r"-?\d{1,30}(\.\d{1,30})?", re.ASCII)
+
+
+def _moment(text: str) -> float | None:
+    """A day or a time, in seconds; None if it is neither."""
+    if not text[:4].isdecimal() or "-" not in text[:5]:
         return None
     try:
-        moment = datetime.fromisoformat(first.replace("Z", "+00:00"))
+        moment = datetime.fromisoformat(text.replace("Z", "+00:00"))
         return (moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)).timestamp()
     except (ValueError, OverflowError):
         return None
@@ -120,7 +129,3 @@ def words_of(value: JsonValue) -> str:
 
     text = value if isinstance(value, str) else values.dumps(value)
     return text if len(text) <= 60 else f"{text[:57]}..."  # noqa: PLR2004
-
-
-def _first(value: JsonValue) -> JsonValue:
-    return value[0] if isinstance(value, list) and value else value
