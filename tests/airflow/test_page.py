@@ -280,7 +280,7 @@ def test_a_loop_is_set_back_after_a_preview_and_put_back(server: PageServer, loo
     assert loop.confirm(loop.preview("undo")).status_code == 303
     assert server.filled.stored(name_of(loop), LOOP) == before
     events = [(event, owner) for event, owner, _, task_id, _ in server.filled.audit() if task_id == name_of(loop)]
-    assert events == [("airflow_resume.rewind", "ana"), ("airflow_resume.undo", "ana")]
+    assert events == [("resume.rewind", "ana"), ("resume.undo", "ana")]
 
 
 CHANGES: Mapping[str, tuple[str, dict[str, str], dict[str, Any]]] = {

@@ -141,7 +141,7 @@ class Filled:
     def audit(self) -> list[tuple[Any, ...]]:
         with closing(sqlite3.connect(self.database, timeout=60)) as connection:
             query = (
-                "select event, owner, dag_id, task_id, extra from log where event like 'airflow_resume.%' order by id"
+                "select event, owner, dag_id, task_id, extra from log where event like 'resume.%' order by id"
             )
             return connection.execute(query).fetchall()
 

@@ -167,7 +167,7 @@ def dag_page(session: SessionDep, dag_id: str, as_: As) -> HTMLResponse:
     title, again = _dag(dag_id)
     found = queries.of_dag(session, dag_id)
     listed = views.listed(found.entries, utc_now(), page=as_.page, with_run=True)
-    empty = "No task of this Dag is at work, or has failed, with a record."
+    empty = "No task of this Dag is at work, or has failed, with a record. A Dag run has a tab with all of its records."
     return _list(found, listed, as_, title=title, up=(), again=again, empty=empty)
 
 

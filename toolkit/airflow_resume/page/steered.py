@@ -146,7 +146,7 @@ def _log(found: Entry, person: Person, verb: str) -> Log:
         if isinstance(place, TaskPlace)
         else {}
     )
-    return Log(event=f"airflow_resume.{verb}", owner=person.who, extra=json.dumps(said)[:MOST_OF_EXTRA], **where)
+    return Log(event=f"resume.{verb}", owner=person.who, extra=json.dumps(said)[:MOST_OF_EXTRA], **where)
 
 
 def _moved() -> ChangeRefusedError:
