@@ -8,6 +8,8 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from html import unescape
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,7 @@ from urllib.parse import urlencode
 import httpx
 import pytest
 
+from tests.support.backends.databases import database_on_postgresql
 from tests.support.operating.records import JOB, LOOP, lost_job, moved_mark, stopped_loop
 from tests.support.page.filled import RUN
 from tests.support.page.server import PageServer, page_server
@@ -37,9 +40,11 @@ print("ROUTES", json.dumps([[method, route.path] for route in create_app().route
 """
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PageServer]:
-    with page_server(Path(tmp_path_factory.mktemp("page"))) as running:
+@pytest.fixture(scope="module", params=["sqlite", "postgresql"])
+def server(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[PageServer]:
+    with ExitStack() as stack:
+        database = None if request.param == "sqlite" else stack.enter_context(database_on_postgresql())
+        running = stack.enter_context(page_server(Path(tmp_path_factory.mktemp("page")), database=database))
         filled = running.filled
         assert filled.asset("hidden_asset", {MARK: moved_mark()}) == 1
         for dag_id in ("d", HIDDEN):
@@ -103,8 +108,8 @@ def name_of(changing: Changing) -> str:
 # --- every route ------------------------------------------------------------------------------------------------------
 
 
-def test_every_route_is_listed_here(server: PageServer) -> None:
-    environment = {**os.environ, "AIRFLOW_HOME": str(server.filled.database.parent)}
+def test_every_route_is_listed_here(tmp_path: Path) -> None:
+    environment = {**os.environ, "AIRFLOW_HOME": str(tmp_path)}
     said = subprocess.run([sys.executable, "-c", _ROUTES], env=environment, check=True, capture_output=True, text=True)
     line = next(line for line in said.stdout.splitlines() if line.startswith("ROUTES "))
     found = {(method, path) for method, path in json.loads(line.removeprefix("ROUTES "))}
@@ -339,6 +344,15 @@ def test_a_record_that_moved_after_it_was_shown_is_not_changed(server: PageServe
     assert refused.status_code == 409
     assert "has moved since it was shown" in refused.text
     assert server.filled.stored(name_of(loop), LOOP)["n"] == 2
+
+
+def test_of_many_changes_at_once_one_is_made(server: PageServer, loop: Changing) -> None:
+    previews = [loop.preview("rewind", to=str(number)) for number in range(1, 8)]
+    with ThreadPoolExecutor(8) as pool:
+        answers = [answer.status_code for answer in pool.map(loop.confirm, previews)]
+    assert sorted(answers) == [303, *[409] * 6]
+    made = answers.index(303)
+    assert server.filled.stored(name_of(loop), LOOP)["n"] == made
 
 
 @pytest.mark.parametrize(

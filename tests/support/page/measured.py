@@ -25,7 +25,7 @@ def fill(home: Path, instances: int) -> None:
     from tests.support.page.filled import Filled
     from tests.support.watermarks.whole_numbers import MARK
 
-    filled, record = Filled(home / "airflow.db"), stopped_loop()
+    filled, record = Filled(f"sqlite:///{home}/airflow.db"), stopped_loop()
     filled.dag("d")
     filled.many("d", "load", [{LOOP: {**record, "state": {"index": index}}} for index in range(instances)])
     filled.asset("orders", {MARK: moved_mark()})

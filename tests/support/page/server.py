@@ -49,8 +49,8 @@ class PageServer:
 
 
 @contextmanager
-def page_server(home: Path, *, page: bool = True) -> Iterator[PageServer]:
-    """Start it, and stop it."""
+def page_server(home: Path, *, database: str | None = None) -> Iterator[PageServer]:
+    """Start it, and stop it. `database`: the URL of an empty one; SQLite by default."""
     home.mkdir(parents=True, exist_ok=True)
     (home / "dags").mkdir(exist_ok=True)
     passwords = home / "passwords.json"
@@ -63,15 +63,17 @@ def page_server(home: Path, *, page: bool = True) -> Iterator[PageServer]:
         "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": ",".join(f"{name}:{role}" for name, role in ROLES.items()),
         "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(passwords),
         "AIRFLOW__CORE__AUTH_MANAGER": "tests.support.page.picky_auth.PickyAuthManager",
-        "AIRFLOW__AIRFLOW_RESUME__PAGE": str(page),
+        "AIRFLOW__AIRFLOW_RESUME__PAGE": "True",
     }
+    if database is not None:
+        environment |= {f"AIRFLOW__DATABASE__SQL_ALCHEMY_CONN{kind}": database for kind in ("", "_ASYNC")}
     family = ProcessFamily(environment, logs=home / "logs")
     try:
         family.run("migrate", [*_AIRFLOW, "db", "migrate"])
         family.start("api-server", [*_AIRFLOW, "api-server"])
         url = f"http://127.0.0.1:{port}"
         _wait(url, family)
-        server = PageServer(url, Filled(home / "airflow.db"))
+        server = PageServer(url, Filled(environment["AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"]))
         yield server
         for client in server.people.values():
             client.close()
