@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache, partial
 from itertools import chain
@@ -182,10 +182,9 @@ class Entry:
     @classmethod
     def of_text(cls, place: Place, key: str, text: str, updated: datetime | None) -> Entry:
         """From a key and its value, as Airflow has it in its database."""
-        if len(text) > MOST_KEPT:
+        if len(text) > MOST_KEPT or ENVELOPE in text:
             return cls.made_of(place, key, json.loads(text), updated)
-        made = cls.made_of(place, key, _parsed(text), updated)
-        return made if made.is_enveloped else replace(made, text=text)
+        return cls(place=place, key=key, value=_parsed(text), updated=updated, text=text)
 
     def raw(self, value: JsonValue) -> JsonValue:
         """A new value of this key, in the form in which Airflow has the present one."""
