@@ -79,12 +79,17 @@ def opened(browser: Any) -> Iterator[Callable[..., Watched]]:
             "console",
             lambda said: watched.complaints.append(f"{said.text} {said.location}") if said.type == "error" else None,
         )
-        watched.tab.on("dialog", lambda dialog: (watched.complaints.append(dialog.message), dialog.dismiss()))
+        watched.tab.on("dialog", lambda dialog: _refuse(watched, dialog))
         return watched
 
     yield opens
     for context in contexts:
         context.close()
+
+
+def _refuse(watched: Watched, dialog: Any) -> None:
+    watched.complaints.append(dialog.message)
+    dialog.dismiss()
 
 
 @contextmanager

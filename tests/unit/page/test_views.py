@@ -56,7 +56,7 @@ def test_a_list_has_pages_and_the_head_tells_of_all(page: int, shown: int, is_pa
 
 
 def test_what_cannot_be_read_is_listed_and_says_why() -> None:
-    reference = {ENVELOPE: f"airflow-resume:1:{'a' * 32}:{'b' * 64}:{LOOP}"}
+    reference: Any = {ENVELOPE: f"airflow-resume:1:{'a' * 32}:{'b' * 64}:{LOOP}"}
     elsewhere = Entry.made_of(entry(0).place, LOOP, reference, NOW)
     found = views.listed([entry({"v": 99, "key": LOOP}), elsewhere, entry(7)], NOW)
     assert [line.state for line in found.lines] == ["unreadable", "elsewhere", "unreadable"]

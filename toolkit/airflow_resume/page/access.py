@@ -70,9 +70,12 @@ def check_origin(request: Request) -> None:
         HTTPException: it was not, or nothing says so (403).
     """
     site, origin = request.headers.get("Sec-Fetch-Site"), request.headers.get("Origin")
-    known = {request.url.netloc, urlsplit(str(conf.get("api", "base_url", fallback="") or "")).netloc}
-    is_own = origin is not None and urlsplit(origin).netloc in known - {""}
-    if not (is_own if site is None else site == "same-origin" and (origin is None or is_own)):
+    if site is None:  # a browser of before 2023 says only which site it was
+        known = {request.url.netloc, urlsplit(str(conf.get("api", "base_url", fallback="") or "")).netloc} - {""}
+        is_own = origin is not None and urlsplit(origin).netloc in known
+    else:
+        is_own = site == "same-origin"
+    if not is_own:
         raise HTTPException(_FORBIDDEN, OUT_OF_DATE)
 
 

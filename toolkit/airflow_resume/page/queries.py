@@ -25,7 +25,6 @@ from airflow_resume.operating.references import NO_REGION
 from airflow_resume.operating.steering import AT_WORK, owner_of
 
 if TYPE_CHECKING:
-    from sqlalchemy import Select
     from sqlalchemy.orm import Session
 
     from airflow_resume.record import Record
@@ -168,7 +167,7 @@ _INSTANCE: tuple[Any, ...] = (
 )
 
 
-def _tasks() -> Select[Any]:
+def _tasks() -> Any:
     state, link = TaskStateStoreModel, _XComs
     its_instance = and_(
         TaskInstance.dag_id == state.dag_id,
@@ -179,7 +178,8 @@ def _tasks() -> Select[Any]:
     )
     its_link = and_(*_its(link), link.key == LINK_KEY, state.key.startswith(job_rows.PREFIX, autoescape=True))
     columns = (*_INSTANCE, state.key, state.value, state.updated_at, link.value.label("link"))
-    return select(*columns).join(TaskInstance, its_instance).outerjoin(link, its_link)
+    query: Any = select(*columns)
+    return query.join(TaskInstance, its_instance).outerjoin(link, its_link)
 
 
 def _same_region(table: Any) -> tuple[Any, ...]:
