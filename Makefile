@@ -147,7 +147,8 @@ OLDEST := msgspec|psycopg|psycopg-binary|pydantic|pymysql|tenacity|typing-extens
 	@.venv-lowest/bin/python -m pip install -qq --disable-pip-version-check uv
 	@.venv-lowest/bin/uv pip compile -q --python .venv-lowest/bin/python --resolution lowest-direct --no-header --no-annotate --all-extras pyproject.toml \
 		| grep -E '^($(OLDEST))==' > .venv-lowest/oldest.txt
-	@.venv-lowest/bin/uv pip install -q --python .venv-lowest/bin/python --constraint .venv-lowest/oldest.txt --editable . --all-extras --group dev
+	@.venv-lowest/bin/uv pip install -q --python .venv-lowest/bin/python --constraint .venv-lowest/oldest.txt -r pyproject.toml --all-extras --group dev
+	@.venv-lowest/bin/uv pip install -q --python .venv-lowest/bin/python --no-deps --editable .
 	@touch $@
 
 .venv-providers/.ready: pyproject.toml constraints-providers.txt

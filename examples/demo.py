@@ -15,7 +15,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -77,7 +77,8 @@ def run(home: Path) -> int:
     """Run the demo in a home folder that exists meanwhile."""
     from rich.console import Console
 
-    from stage import Stage
+    from scenarios import EXACTLY_ONCE
+    from stage import SINKS, Stage
 
     console = Console(highlight=False, soft_wrap=True)
     started = time.monotonic()
@@ -93,14 +94,16 @@ def run(home: Path) -> int:
     try:
         with stage:
             say(f"Airflow's UI: {stage.airflow.ui_url}  (nobody has to log in)")
-            for dag_id in (prefix + name for prefix in ("", "documented_") for name in TITLES):
+            for dag_id in (*(prefix + name for prefix in ("", "documented_") for name in TITLES), *SINKS):
                 stage.airflow.wait_until_parsed(dag_id)
             say("with airflow-resume:")
             resuming = play(stage, "", say)
+            say("the same loop and runs, appended to a database that keeps the position too:")
+            exactly_once = play(stage, EXACTLY_ONCE, say, names=("every_page", "what_is_new"))
             say("the same tasks the way Airflow's documentation shows:")
             documented = play(stage, "documented_", say)
             if os.environ.get("KEEP"):
-                show(console, resuming, documented)
+                show(console, resuming, exactly_once, documented)
                 visit(stage, say)
             say("ending everything")
     finally:
@@ -108,20 +111,25 @@ def run(home: Path) -> int:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         stage.stop()
     if not os.environ.get("KEEP"):
-        show(console, resuming, documented)
-    broken = [f"{name}: {promise}" for name, outcome in resuming.items() for promise in outcome.broken]
+        show(console, resuming, exactly_once, documented)
+    kept = [*resuming.items(), *((EXACTLY_ONCE + name, outcome) for name, outcome in exactly_once.items())]
+    broken = [f"{name}: {promise}" for name, outcome in kept for promise in outcome.broken]
     for promise in broken:
         console.print(f"[red]BROKEN[/]  {promise}")
     seconds = round(time.monotonic() - started, 1)
-    print(json.dumps({"with": numbers(resuming), "without": numbers(documented), "broken": broken, "seconds": seconds}))
+    columns = {"with": resuming, "exactly_once": exactly_once, "without": documented}
+    counted = {column: numbers(outcomes) for column, outcomes in columns.items()}
+    print(json.dumps({**counted, "broken": broken, "seconds": seconds}))
     return 1 if broken else 0
 
 
-def play(stage: Any, prefix: str, say: Callable[[str], None]) -> dict[str, Any]:
-    """Run the three scenarios at the same time."""
+def play(
+    stage: Any, prefix: str, say: Callable[[str], None], *, names: Iterable[str] = tuple(TITLES)
+) -> dict[str, Any]:
+    """Run the scenarios at the same time."""
     import scenarios
 
-    return together({name: partial(getattr(scenarios, name), stage, prefix, say) for name in TITLES})
+    return together({name: partial(getattr(scenarios, name), stage, prefix, say) for name in names})
 
 
 def visit(stage: Any, say: Callable[[str], None]) -> None:
@@ -170,24 +178,27 @@ def numbers(outcomes: Mapping[str, Any]) -> dict[str, Any]:
     return {name: outcome.numbers for name, outcome in outcomes.items()}
 
 
-def show(console: Any, resuming: Mapping[str, Any], documented: Mapping[str, Any]) -> None:
+def show(console: Any, *columns: Mapping[str, Any]) -> None:
     """A table with a row for each number."""
     from rich import box
     from rich.table import Table
 
     table = Table(box=box.SIMPLE_HEAD if console.is_terminal else box.ASCII2, pad_edge=False)
-    for heading, side in (("", "left"), ("with airflow-resume", "right"), ("as documented", "right")):
-        table.add_column(heading, justify=side)  # type: ignore[arg-type]
+    table.add_column("")
+    for heading in ("with airflow-resume", "and with a sink", "as documented"):
+        table.add_column(heading, justify="right")
     for name, title in TITLES.items():
         table.add_row(f"[bold]{title}[/]")
-        ours, theirs = resuming[name].numbers, documented[name].numbers
-        for number in ours:
-            table.add_row(f"  {number.replace('_', ' ')}", shown(ours[number]), shown(theirs[number]))
+        found = [outcomes[name].numbers if name in outcomes else {} for outcomes in columns]
+        for number in found[0]:
+            table.add_row(f"  {number.replace('_', ' ')}", *(shown(each.get(number)) for each in found))
     console.print(table)
 
 
 def shown(number: object) -> str:
-    """A number as text for people."""
+    """A number as text for people; None: it was not played."""
+    if number is None:
+        return "-"
     return {True: "yes", False: "no"}[number] if isinstance(number, bool) else f"{number:,}"
 
 

@@ -6,9 +6,11 @@ There are two flights services because the source of the increments has a clock 
 from __future__ import annotations
 
 import os
+import sqlite3
 import sys
 import time
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 EXAMPLES = Path(__file__).parent
+SINKS = ("exactly_once_every_page", "exactly_once_what_is_new")
+"""The Dags with a sink."""
 GLANCE = 0.05
 """Seconds between two checks for something that is about to happen."""
 
@@ -85,7 +89,7 @@ class Stage:
         self._progress = progress
         self._ports = {name: home / f"{name}.port" for name in ("flights", "arrivals", "jobs")}
         self._services = ProcessFamily(dict(os.environ), logs=home / "logs-of-services")
-        self._environment = {"JOB_SECONDS": str(job_seconds), **(env or {})}
+        self._environment = {"JOB_SECONDS": str(job_seconds), "TARGETS": str(home), **(env or {})}
         self._airflow_options: dict[str, Any] = {
             "port": port,
             "heartbeat_timeout": heartbeat_timeout,
@@ -109,6 +113,9 @@ class Stage:
 
     def _start(self) -> None:
         self._progress("starting the flights services and the job service")
+        for dag_id in SINKS:
+            with closing(sqlite3.connect(self.target(dag_id))) as connection:
+                connection.execute("CREATE TABLE flights (id INTEGER NOT NULL, time_hour TEXT NOT NULL)")
         for name in ("flights", "arrivals"):
             self._serve(name, "flights_service.py", "--database", str(self.home / f"{name}.db"))
         self._serve("jobs", "job_service.py", "--folder", str(self.home / "jobs"))
@@ -117,6 +124,10 @@ class Stage:
             self.home / "airflow", self.dags, env=self._environment, **self._airflow_options
         )
         self.airflow.start(self._progress)
+
+    def target(self, dag_id: str) -> Path:
+        """The database that a Dag with a sink loads into."""
+        return self.home / f"{dag_id}.db"
 
     def _service(self, name: str) -> Service:
         """A client of a service whose URL the Dags find in their environment."""

@@ -2,6 +2,8 @@
 
 It may be a base before an operator that already uses Airflow's mixin (`class Livy(ResumableJobMixin, LivyOperator)`).
 So nothing here hides a hook of the operator: a default is set only if the method resolution order has no other.
+
+Many Dag files are read for each task that runs. So what only a running task needs is loaded by it.
 """
 
 from __future__ import annotations
@@ -17,22 +19,19 @@ from airflow_resume.arguments import check_flag, check_function, check_type
 from airflow_resume.compat import ResumableJobMixin as AirflowResumableJobMixin
 from airflow_resume.compat import TaskDeferralError, TaskDeferralTimeout
 from airflow_resume.errors import UsageError
-from airflow_resume.jobs import JobRun, ResumeDecision, ResumePolicy
+from airflow_resume.jobs import ResumePolicy
 from airflow_resume.jobs.looks import WaitFacts, place_of_wait, refuse
-from airflow_resume.jobs.record import KEY_PREFIX, JobRecord
-from airflow_resume.jobs.token import SubmissionToken
 from airflow_resume.shown import get_logger, short_repr
-from airflow_resume.store import MemoryStore, StateStore
-from airflow_resume.task_stores import find_task_store, task_store
-from airflow_resume.values import make_key
 from airflow_resume_mixins.job_link import JobLink, add_job_link
-from airflow_resume_mixins.operator_jobs import OperatorJobs
 
 if TYPE_CHECKING:
     from airflow.sdk.definitions.context import Context
     from pydantic import JsonValue
 
+    from airflow_resume.jobs import JobRun, ResumeDecision
+    from airflow_resume.jobs.record import JobRecord
     from airflow_resume.jobs.transport import ErrorMatch
+    from airflow_resume.store import StateStore
 
 
 log = get_logger(__name__)
@@ -276,6 +275,10 @@ class ResumableJobMixin(AirflowResumableJobMixin):
     def _begin(
         self, context: Context, *, defer: Callable[[JsonValue], NoReturn] | None = None, resumed: bool = False
     ) -> JobRun:
+        from airflow_resume.jobs import JobRun
+        from airflow_resume.task_stores import task_store
+        from airflow_resume_mixins.operator_jobs import OperatorJobs
+
         inputs = getattr(self, "job_inputs", None)
         self._job_run = JobRun(
             OperatorJobs(self, context),
@@ -309,6 +312,11 @@ class ResumableJobMixin(AirflowResumableJobMixin):
 
     def _forget(self, context: Context) -> StateStore:
         """The store of an attempt that is not durable. The record of an earlier durable attempt is deleted."""
+        from airflow_resume.jobs.record import KEY_PREFIX
+        from airflow_resume.store import MemoryStore
+        from airflow_resume.task_stores import find_task_store
+        from airflow_resume.values import make_key
+
         store = find_task_store(context)
         if store is not None and hasattr(store, "delete"):  # a stand-in may have less
             store.delete(make_key(KEY_PREFIX, "job"))
@@ -316,6 +324,8 @@ class ResumableJobMixin(AirflowResumableJobMixin):
         return MemoryStore()
 
     def _take_note(self, context: Context, record: JobRecord) -> None:
+        from airflow_resume.jobs import SubmissionToken
+
         is_new = record.id is not None and record.id != self.external_id
         self.submission_token, self.submission_slot = record.token, SubmissionToken(record.token).slot
         self.external_id, self.generation = record.id, record.generation

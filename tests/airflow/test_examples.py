@@ -45,6 +45,21 @@ def test_what_is_new_is_loaded_without_a_gap_and_the_mark_follows(stage: Stage) 
     assert events[-1]["extra"]["watermark"]["watermark"]["at"] == mark["at"]
 
 
+def test_every_page_is_appended_exactly_once_and_the_sink_is_ahead_of_airflows_record(stage: Stage) -> None:
+    outcome = scenarios.every_page(stage, scenarios.EXACTLY_ONCE, say)
+    assert outcome.broken == []
+    assert outcome.numbers["pages_requested"] == outcome.numbers["pages_there_are"] + 1, "the page it was killed at"
+    kept = record(stage, "exactly_once_every_page", "resume.loop.pages")
+    assert (kept["done"], kept["n"]) == (True, 68)
+
+
+def test_what_is_new_is_appended_exactly_once_though_a_window_was_open_when_it_was_killed(stage: Stage) -> None:
+    outcome = scenarios.what_is_new(stage, scenarios.EXACTLY_ONCE, say)
+    assert outcome.broken == []
+    mark = stage.airflow.asset_state_store("exactly_once_flights")["resume.watermark.watermark"]
+    assert mark["at"] == "2014-01-01T23:00:00+00:00"
+
+
 def test_a_cleared_task_does_its_work_again(stage: Stage) -> None:
     """In Airflow 3.3 state survives a clear, so a loop that only looks for its key would do nothing."""
     run_id = stage.airflow.newest_run("one_job")

@@ -74,6 +74,8 @@ class TestTasksAndWorkers(Promises):
     SETTINGS: ClassVar[Mapping[str, str]] = {
         "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT": "60",
         "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT_DETECTION_INTERVAL": "1",
+        # A supervisor sends no heartbeat while it waits for the end of a task that it has told to go.
+        "AIRFLOW__CORE__KILLED_TASK_CLEANUP_TIME": "30",
     }
 
 

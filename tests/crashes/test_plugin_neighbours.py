@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.kit.next_airflow import AIRFLOW
+
 PLUGIN = "airflow_resume.testing.plugin"
 NEIGHBOURS = ["pytest_airflow_in_a_box.plugin", "pytest_mock", "xdist.plugin"]
 
@@ -107,6 +109,7 @@ def is_missing(module: str) -> bool:
 @pytest.mark.skipif(
     any(map(is_missing, NEIGHBOURS)), reason="needs what the group dev has: pip install --group dev, or make test"
 )
+@pytest.mark.skipif(AIRFLOW.is_prerelease, reason="pytest-airflow-in-a-box takes no pre-release of Airflow")
 @pytest.mark.parametrize("names", [[PLUGIN, *NEIGHBOURS], [*NEIGHBOURS, PLUGIN]], ids=["first", "last"])
 def test_ours_works_beside_the_others_whether_it_is_loaded_first_or_last(names: list[str], tmp_path: Path) -> None:
     said = run_pytest(
@@ -130,5 +133,5 @@ def test_a_run_that_uses_no_fixture_loads_the_plugin_and_nothing_else(tmp_path: 
 
     without = modules(f"-pno:{PLUGIN}")
     added = modules(f"-p{PLUGIN}") - without
-    assert added == {"airflow_resume", "airflow_resume.testing", PLUGIN}
+    assert added == {"airflow_resume", "airflow_resume.late", "airflow_resume.testing", PLUGIN}
     assert not {name.partition(".")[0] for name in without} & {"airflow", "pydantic", "sqlalchemy"}

@@ -516,6 +516,7 @@ def test_every_process_of_airflow_imports_only_the_policy(first: str, tmp_path: 
     assert set(done.stdout.split()) <= {
         "airflow_resume",
         "airflow_resume.compat",  # which imports what it is asked for
+        "airflow_resume.late",
         "airflow_resume.provider",
         "airflow_resume_mixins",
         "airflow_resume_mixins.providers",

@@ -11,8 +11,9 @@ The names are loaded when they are first used, so that a Dag file pays only for 
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from airflow_resume.late import late_names
 
 if TYPE_CHECKING:
     from airflow_resume.errors import ResumeError
@@ -22,24 +23,16 @@ if TYPE_CHECKING:
 
 __all__ = ["JobStatus", "PollPolicy", "ResumeError", "ResumePolicy", "arun_job", "checkpoint", "run_job", "watermark"]
 
-_HOMES = {
-    "JobStatus": "jobs",
-    "PollPolicy": "jobs",
-    "ResumeError": "errors",
-    "ResumePolicy": "jobs",
-    "arun_job": "jobs",
-    "checkpoint": "loops",
-    "run_job": "jobs",
-    "watermark": "watermarks",
-}
-
-
-def __getattr__(name: str) -> object:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = globals()[name] = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
-    return found
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = late_names(
+    __name__,
+    {
+        "JobStatus": "jobs",
+        "PollPolicy": "jobs",
+        "ResumeError": "errors",
+        "ResumePolicy": "jobs",
+        "arun_job": "jobs",
+        "checkpoint": "loops",
+        "run_job": "jobs",
+        "watermark": "watermarks",
+    },
+)

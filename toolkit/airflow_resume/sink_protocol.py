@@ -12,11 +12,12 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol
 
 from airflow_resume import values
-from airflow_resume.attempt import Attempt
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
     from typing_extensions import Self
+
+    from airflow_resume.attempt import Attempt
 
 
 @dataclass(frozen=True, kw_only=True)

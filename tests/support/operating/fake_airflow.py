@@ -42,6 +42,7 @@ class FakeAirflow:
     calls: list[str] = field(default_factory=list)
     asked: list[tuple[str, dict[str, list[str]]]] = field(default_factory=list)
     users: dict[str, str] = field(default_factory=dict)
+    tokens: set[str] = field(default_factory=set)
     others: dict[str, tuple[int, Json]] = field(default_factory=dict)
     url: str = ""
     most_at_once: int = 0
@@ -61,6 +62,19 @@ class FakeAirflow:
         self.assets.append(name)
         self.states[len(self.assets),] = keys
         return (len(self.assets),)
+
+    def be_asked_by_doctor(self, *, shows_settings: bool = True) -> None:
+        """Have answers to its questions."""
+        options = [{"key": "clear_on_success", "value": "False"}, {"key": "default_retention_days", "value": "30"}]
+        ours = {"package_name": "airflow-resume", "version": "9.9"}
+        settings = (200, {"sections": [{"name": "state_store", "options": options}]})
+        self.others |= {
+            "/version": (200, {"version": "3.3.2"}),
+            "/dags": (200, {"dags": [], "total_entries": 0}),
+            "/monitor/health": (200, {"scheduler": {"status": "healthy"}, "triggerer": {"status": None}}),
+            "/providers": (200, {"providers": [ours], "total_entries": 1}),
+            "/config": settings if shows_settings else (403, {}),
+        }
 
     # --- answers ------------------------------------------------------------------------------------------------------
 
@@ -157,6 +171,7 @@ def fake_airflow() -> Iterator[FakeAirflow]:
             with airflow._lock:
                 airflow._at_once += 1
                 airflow.most_at_once = max(airflow.most_at_once, airflow._at_once)
+                airflow.tokens |= {self.headers["Authorization"]} - {None}
             parts = urlsplit(self.path)
             length = int(self.headers.get("Content-Length") or 0)
             body = json.loads(self.rfile.read(length)) if length else None

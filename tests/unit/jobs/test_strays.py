@@ -10,7 +10,7 @@ from airflow.sdk import BaseOperator
 
 from airflow_resume import PollPolicy, ResumePolicy, run_job
 from airflow_resume.errors import StrayJobError
-from airflow_resume.jobs.token import SubmissionToken
+from airflow_resume.jobs.token import MOST_LIVES, SubmissionToken
 from airflow_resume.testing import FakeClock, FakeJobs, TaskAttempt, World, task_context
 from airflow_resume.testing.fakes.clock import START
 from airflow_resume_mixins import ResumableJobMixin
@@ -127,6 +127,80 @@ def test_a_job_of_a_later_generation_is_found_by_the_slot() -> None:
     with second.retry():
         assert run_job(jobs, policy=policy(on_stray_job="resume")) == {"job": "job-1"}
     assert len(jobs.jobs) == 2
+
+
+BY_TOKEN = {"can_find_by_slot": False}
+
+
+class Asked(FakeJobs):
+    """Notes the tokens that it is asked for."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.asked: set[str] = set()
+
+    def find(self, token: str, /) -> Any:
+        """The job with the token."""
+        self.asked.add(token)
+        return super().find(token)
+
+
+@pytest.mark.parametrize("name", ["production", ""], ids=["with a deployment", "without one"])
+@pytest.mark.parametrize("options", [{}, BY_TOKEN], ids=["by slot", "by token"])
+@pytest.mark.parametrize("clears", [1, 2])
+@pytest.mark.parametrize("retries", [0, 3])
+def test_a_clear_that_discards_the_record_has_the_job_ended_before_another_is_submitted(
+    monkeypatch: pytest.MonkeyPatch, options: dict[str, Any], clears: int, name: str, retries: int
+) -> None:
+    """Airflow 3.4 does so unless it is told otherwise."""
+    monkeypatch.setenv("AIRFLOW__AIRFLOW_RESUME__DEPLOYMENT", name)
+    jobs, attempt = jobs_of(*[LONG] * 5, **options), task_context(airflow="3.4", retries=retries)
+    left_alive(jobs, attempt)
+    for _ in range(clears):
+        attempt = attempt.clear(while_running=True)
+        with attempt:
+            assert not attempt.task_store.values
+    with attempt:
+        assert run_job(jobs, policy=policy()) == {"job": "job-1"}
+    assert [job.state for job in jobs.jobs] == ["CANCELLED", "SUCCEEDED"]
+    assert jobs.most_alive == 1
+
+
+@pytest.mark.parametrize(("choice", "job"), [("resume", "job-0"), ("resubmit", "job-1")])
+def test_what_becomes_of_it_is_the_same_as_of_any_stray_job(choice: Any, job: str) -> None:
+    jobs, first = jobs_of(LONG, LONG, **BY_TOKEN), task_context(airflow="3.4")
+    left_alive(jobs, first)
+    with first.clear(while_running=True):
+        assert run_job(jobs, policy=policy(on_stray_job=choice)) == {"job": job}
+
+
+def test_a_job_of_a_later_generation_from_before_the_clear_is_found_too() -> None:
+    jobs, first = jobs_of(["FAILED"], ["FAILED"], LONG, LONG, **BY_TOKEN), task_context(airflow="3.4", retries=5)
+    attempt = first
+    for _ in range(2):
+        with attempt, pytest.raises(Exception, match="ended without success"):
+            run_job(jobs, policy=policy())
+        attempt = attempt.retry()
+    left_alive(jobs, attempt)
+    with attempt.clear(while_running=True):
+        assert run_job(jobs, policy=policy()) == {"job": "job-3"}
+    assert [job.state for job in jobs.jobs] == ["FAILED", "FAILED", "CANCELLED", "SUCCEEDED"]
+
+
+def test_what_was_never_cleared_asks_for_no_token_but_its_own() -> None:
+    jobs = Asked(scripts=[["SUCCEEDED"]], can_find_by_slot=False)
+    with task_context(retries=5).retry().retry():
+        assert run_job(jobs, policy=policy()) == {"job": "job-0"}
+    assert jobs.asked == {str(jobs.jobs[0].token)}
+
+
+def test_how_many_tokens_are_asked_for_is_bounded() -> None:
+    jobs, attempt = Asked(scripts=[["SUCCEEDED"]], can_find_by_slot=False), task_context(airflow="3.4", retries=500)
+    for _ in range(100):
+        attempt = attempt.retry()
+    with attempt.clear():
+        assert run_job(jobs, policy=policy()) == {"job": "job-0"}
+    assert len(jobs.asked) == 1 + MOST_LIVES
 
 
 def test_several_strays_end_one_after_the_other() -> None:

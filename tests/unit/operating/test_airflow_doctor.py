@@ -45,12 +45,13 @@ CASES: dict[str, tuple[AirflowFacts, str, str]] = {
     "the backend has no database": (settings(workers__state_store_backend=SQL), "warning", "knows no database of it"),
     "records go at success": (settings(state_store__clear_on_success="True"), "warning", "deleted when their task"),
     "a loop stalls": (replace(WELL, troubles={"loops": ["d r t l: stalled"]}), "warning", "1 of 2 in trouble: d r t l"),
+    "runs are gone": (replace(WELL, values=(2, 5)), "warning", "2 of 5 belong to no run"),
     "many are in trouble": (replace(WELL, troubles={"loops": ["a", "b", "c", "d"]}), "warning", "a; b; c; ..."),
 }
 
 
 def test_a_deployment_that_is_well_has_no_warning() -> None:
-    assert {finding.level for finding in judge(WELL)} == {Severity.OK}
+    assert {finding.level for finding in judge(replace(WELL, values=(0, 5)))} == {Severity.OK}
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -68,19 +69,8 @@ def test_a_backend_that_is_set_up_is_well() -> None:
     assert {finding.level for finding in judge(facts)} == {Severity.OK}
 
 
-def set_up(airflow: FakeAirflow, *, shows_settings: bool = True) -> None:
-    options = [{"key": "clear_on_success", "value": "False"}, {"key": "default_retention_days", "value": "30"}]
-    airflow.others |= {
-        "/version": (200, {"version": "3.3.2"}),
-        "/dags": (200, {"dags": [], "total_entries": 0}),
-        "/monitor/health": (200, {"scheduler": {"status": "healthy"}, "triggerer": {"status": None}}),
-        "/providers": (200, {"providers": [{"package_name": "airflow-resume", "version": "9.9"}], "total_entries": 1}),
-        "/config": (200, {"sections": [{"name": "state_store", "options": options}]}) if shows_settings else (403, {}),
-    }
-
-
 def test_it_asks_and_says_what_is_in_trouble(airflow: FakeAirflow, command: Callable[..., Any]) -> None:
-    set_up(airflow)
+    airflow.be_asked_by_doctor()
     airflow.task("d", "r", "t", **{LOOP: stopped_loop(), JOB: lost_job()})
     airflow.task("d", "r", "u", **{LOOP: {"v": 99, "key": LOOP}})
     airflow.asset("numbers", **{MARK: {k: v for k, v in moved_mark().items() if k != "owner"}})
@@ -97,7 +87,7 @@ def test_it_asks_and_says_what_is_in_trouble(airflow: FakeAirflow, command: Call
 
 
 def test_a_user_who_may_not_see_the_settings_is_told_so(airflow: FakeAirflow, command: Callable[..., Any]) -> None:
-    set_up(airflow, shows_settings=False)
+    airflow.be_asked_by_doctor(shows_settings=False)
     airflow.others["/monitor/health"] = (200, {"scheduler": {"status": "unhealthy"}})
     code, out, _ = command("doctor", "--airflow", airflow.url)
     assert code == 1
@@ -105,5 +95,4 @@ def test_a_user_who_may_not_see_the_settings_is_told_so(airflow: FakeAirflow, co
 
 
 def test_it_looks_at_one_thing_at_a_time(command: Callable[..., Any]) -> None:
-    assert command("doctor", "sqlite://", "--airflow", "http://x").code == 1
     assert command("doctor", "--dags", ".", "--airflow", "http://x").code == 1

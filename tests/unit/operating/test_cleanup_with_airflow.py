@@ -70,6 +70,18 @@ def test_values_of_runs_that_were_deleted_go_and_those_with_a_reference_stay(kep
     assert int(err.split()[0]) <= 1 + 1 + 1 + 97 + 3 + 1, "the login, the version, the assets, each scope once"
 
 
+def test_doctor_counts_them_and_deletes_nothing(kept: Kept, command: Command) -> None:
+    kept.airflow.be_asked_by_doctor()
+    arguments = ("doctor", kept.url, "--airflow", kept.airflow.url)
+    kept.task("kept")
+    assert "1, each of a run or an asset that is there" in command(*arguments).out
+    kept.task("gone", is_there=False)
+    code, out, _ = command(*arguments)
+    assert code == 0
+    assert "1 of 2 belong to no run or asset that is there" in out
+    assert kept.left() == ["gone", "kept"]
+
+
 def test_without_an_airflow_they_all_stay(kept: Kept, command: Command) -> None:
     kept.task("gone", is_there=False)
     assert command("cleanup", kept.url).out == "Deleted 0 expired and 0 orphaned values\n"

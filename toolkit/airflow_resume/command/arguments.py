@@ -131,10 +131,11 @@ def parser_for(given: Sequence[str]) -> argparse.ArgumentParser:
         parents=[url, output],
         help="look at a database, a running Airflow, or Dags, and say what is wrong",
         description="Look at a database and say what is wrong with it, and what to do. With --airflow, look at a"
-        " running Airflow instead: its versions, settings and clocks, and the records that are in trouble. With --dags,"
-        " look at the tasks of a folder of Dags instead, and say what a SIGKILL, a deploy, a clear and a retry would do"
-        " to each of them. Nothing is changed. The exit code is 1 if there is an error: with --dags, a task that may"
-        " have two jobs, a file that cannot be imported, or an item of [airflow_resume] upgrade that cannot be used.",
+        " running Airflow instead: its versions, settings and clocks, and the records that are in trouble; with a URL"
+        " as well, also for values in this database whose run is gone. With --dags, look at the tasks of a folder of"
+        " Dags instead, and say what a SIGKILL, a deploy, a clear and a retry would do to each of them. Nothing is"
+        " changed. The exit code is 1 if there is an error: with --dags, a task that may have two jobs, a file"
+        " that cannot be imported, or an item of [airflow_resume] upgrade that cannot be used.",
     )
     add_airflow(doctor)
     doctor.add_argument("--dags", metavar="FOLDER", help="a folder of Dags, or a file")

@@ -95,6 +95,20 @@ def cleanup(options: argparse.Namespace) -> int:
     return 1 if report.failures else 0
 
 
+def values_without_a_run(options: argparse.Namespace) -> tuple[int, int]:
+    """How many values no reference of the Airflow leads to, and how many there are in all. Nothing is deleted.
+
+    Raises:
+        OperatingError: the references cannot be collected, or the Airflow has none at all.
+    """
+    with closing(Database(read_settings(options.url).url)) as database:
+        require_tables(database)
+    with closing(SqlStoreBackend(options.url)) as backend:
+        known = _references(backend, options)
+        reasons = Counter(judged.reason for judged in backend.plan_cleanup(**known))
+    return reasons[Reason.ORPHANED], reasons.total()
+
+
 class References(TypedDict, total=False):
     """All references that Airflow has, and when they began to be collected. Nothing, if they are not known."""
 
@@ -117,7 +131,7 @@ def _references(backend: SqlStoreBackend, options: argparse.Namespace) -> Refere
     scopes = {tuple(judged.scope.items()): None for judged in backend.plan_cleanup() if judged.reason is Reason.UNKNOWN}
     with opened(options) as api:
         found = references_of(api, map(dict, scopes))
-    if scopes and not found and not options.all_gone:
+    if scopes and not found and not getattr(options, "all_gone", False):
         raise OperatingError(
             f"{options.airflow} has no reference to any of the values of {len(scopes)} tasks and assets. Nothing was"
             " deleted.",

@@ -7,7 +7,7 @@ import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from email.utils import parsedate_to_datetime
 from importlib import import_module
@@ -46,6 +46,7 @@ class AirflowFacts:
         settings: by section and option; None if the API does not show them.
         troubles: by noun, what is in trouble: where, and why.
         counts: by noun, how many records there are. `looked`: at how many of `total` task instances.
+        values: of the database of a state backend: to how many no reference leads, and how many there are.
     """
 
     airflow: str
@@ -59,18 +60,19 @@ class AirflowFacts:
     counts: Mapping[str, int] = field(default_factory=dict)
     looked: int = 0
     total: int = 0
+    values: tuple[int, int] | None = None
 
 
 def run(options: argparse.Namespace) -> int:
-    """Look at Dags, at a running Airflow, or at a database; the last needs SQLAlchemy, and the others do not.
+    """Look at Dags, at a running Airflow, or at a database. Only the last needs SQLAlchemy.
 
     Raises:
         UsageError: at several of them.
     """
     if options.dags is not None and options.url is not None:
         raise UsageError("doctor looks at a database or at Dags, not at both.", "Give a URL or --dags.")
-    if options.airflow is not None and (options.dags is not None or options.url is not None):
-        raise UsageError("doctor looks at one thing at a time.", "Give a URL, --airflow or --dags.")
+    if options.airflow is not None and options.dags is not None:
+        raise UsageError("doctor looks at an Airflow or at Dags, not at both.", "Give --airflow or --dags.")
     if options.airflow is not None:
         return look(options)
     # By its name, as the toolkit does not know the mixins.
@@ -85,6 +87,10 @@ def look(options: argparse.Namespace) -> int:
     """Ask, and print what was found."""
     with opened(options) as api:
         facts = gather(api, utc_now())
+    if options.url is not None:
+        from airflow_resume.command.database import values_without_a_run
+
+        facts = replace(facts, values=values_without_a_run(options))
     return print_findings("airflow", api.url, judge(facts), options.output)
 
 
@@ -160,7 +166,7 @@ def judge(facts: AirflowFacts) -> list[Finding]:
         found.append(warning("settings", "the API does not show them to this user", remedy))
     else:
         found += _of_settings(facts.settings)
-    return [*found, *_of_records(facts)]
+    return [*found, *_of_records(facts), *_of_values(facts)]
 
 
 def _airflow(facts: AirflowFacts) -> Finding:
@@ -242,3 +248,14 @@ def _of_records(facts: AirflowFacts) -> Iterator[Finding]:
         named = "; ".join(troubles[:MOST_NAMED]) + ("; ..." if len(troubles) > MOST_NAMED else "")
         remedy = f"`airflow-resume {noun} list --trouble` shows all of them; docs/operating.md says what to do."
         yield warning(noun, f"{len(troubles)} of {count} in trouble: {named}", remedy)
+
+
+def _of_values(facts: AirflowFacts) -> Iterator[Finding]:
+    if facts.values is None:
+        return
+    gone, total = facts.values
+    if gone:
+        remedy = "`airflow-resume cleanup --airflow` deletes them."
+        yield warning("values", f"{gone} of {total} belong to no run or asset that is there", remedy)
+    else:
+        yield ok("values", f"{total}, each of a run or an asset that is there, or too young to tell")

@@ -17,7 +17,8 @@ from typing import Any
 from airflow_resume.attempt import utc_now
 from airflow_resume.command.console import as_json, dumped, lines, pairs, plain
 from airflow_resume.errors import UsageError
-from airflow_resume.operating.api import URL, AirflowApi
+from airflow_resume.operating.airflowctl import kept_login
+from airflow_resume.operating.api import URL, AirflowApi, checked_url
 from airflow_resume.operating.kinds import KINDS, Kind, UnreadableRow, cells_of, details, row_of
 from airflow_resume.operating.places import (
     LATEST,
@@ -45,7 +46,11 @@ def opened(options: argparse.Namespace) -> Iterator[AirflowApi]:
     Raises:
         UsageError: the address cannot be used. AirflowApiError: Airflow does not answer.
     """
-    with AirflowApi(options.airflow or os.environ.get(URL) or _configured()) as api:
+    login = kept_login()
+    url = options.airflow or os.environ.get(URL) or (login.url if login else _configured())
+    # A token is shown to nobody but whom it was made for.
+    token = login.token if login and checked_url(login.url) == checked_url(url) else None
+    with AirflowApi(url, kept_token=token) as api:
         try:
             yield api
         finally:

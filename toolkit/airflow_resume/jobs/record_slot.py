@@ -26,7 +26,7 @@ from airflow_resume.jobs.record import (
     Waiting,
     first_generation,
 )
-from airflow_resume.jobs.token import check_token
+from airflow_resume.jobs.token import check_token, tokens_before_a_clear
 from airflow_resume.record import StoredRecord
 from airflow_resume.shown import get_logger
 from airflow_resume.store import StateStore
@@ -101,6 +101,10 @@ class JobRecordSlot:
     def key(self) -> str:
         """The key of the record."""
         return self._stored.key
+
+    def tokens_before_a_clear(self) -> list[list[str]]:
+        """The tokens that jobs of earlier attempts may have, see `token.tokens_before_a_clear`."""
+        return tokens_before_a_clear(self._attempt, self.name)
 
     @property
     def known(self) -> JobRecord:

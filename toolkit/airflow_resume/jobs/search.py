@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from airflow_resume.jobs.decide import JobStatus, Lookup, Stray
@@ -78,12 +79,11 @@ class JobSearch:
                 self.stray = Stray.NOT_ASKED
 
     def _look(self, *, deployment_is_known: bool) -> Stray:
-        token = self._slot.known.token
+        token, before = self._slot.known.token, self._slot.tokens_before_a_clear()
         if self._system.can_find_jobs:
             jobs = self._questions.patiently(lambda: self._system.find_jobs(SubmissionToken(token).slot))
         else:
-            found = self._questions.patiently(lambda: self._system.find(token))
-            jobs = {} if found is None else {token: found}
+            jobs = dict(chain.from_iterable(map(self._found_in_turn, [[token], *before])))
         states = self._states_of(jobs)
         own = next((each for each in states if is_form_of(token, each)), None)
         if own is not None and states[own] is not JobStatus.GONE:
@@ -94,8 +94,18 @@ class JobSearch:
         for each, status in states.items():
             if not status.is_terminal:
                 self.found, self.found_token = jobs[each], each
-                return Stray.OURS if deployment_is_known else Stray.SOMEBODYS
+                # The start of this very run is in these tokens, so it does not matter whose name the slot has.
+                of_this_run = any(is_form_of(earlier, each) for tokens in before for earlier in tokens)
+                return Stray.OURS if deployment_is_known or of_this_run else Stray.SOMEBODYS
         return Stray.NONE
+
+    def _found_in_turn(self, tokens: Iterable[str]) -> Iterator[tuple[str, JsonValue]]:
+        """The jobs of tokens, until there is none."""
+        for token in tokens:
+            found = self._questions.patiently(partial(self._system.find, token))
+            if found is None:
+                return
+            yield token, found
 
     def _states_of(self, jobs: Mapping[str, JsonValue]) -> dict[str, JobStatus]:
         """The status of each job, by token. FAILED and GONE are asked twice.

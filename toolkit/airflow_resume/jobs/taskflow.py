@@ -1,4 +1,7 @@
-"""`run_job`: the job of a `@task` function, of an `execute` method, or of a script."""
+"""`run_job`: the job of a `@task` function, of an `execute` method, or of a script.
+
+What a job needs is loaded when the function is called, and not when a Dag file imports it.
+"""
 
 from __future__ import annotations
 
@@ -6,20 +9,15 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
-from airflow_resume.arguments import check_context, check_store
-from airflow_resume.attempt import AnyContext
-from airflow_resume.channel import on_event_loop
-from airflow_resume.compat import AirflowTaskTimeout
-from airflow_resume.errors import UsageError
-from airflow_resume.jobs.decide import JobStatus
 from airflow_resume.jobs.policy import ResumePolicy
-from airflow_resume.jobs.protocol import Jobs, JobsWithResult
-from airflow_resume.jobs.run import JobRun
-from airflow_resume.killed import kill_listener
-from airflow_resume.store import StateStore
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
+
+    from airflow_resume.attempt import AnyContext
+    from airflow_resume.jobs.decide import JobStatus
+    from airflow_resume.jobs.protocol import Jobs, JobsWithResult
+    from airflow_resume.store import StateStore
 
 IdT = TypeVar("IdT")
 ResultT = TypeVar("ResultT")
@@ -83,6 +81,11 @@ def run_job(
         UsageError: it was called on an event loop, which it would block: await `arun_job` there.
         JobError: and its other subclasses, whose messages say what to do.
     """
+    from airflow_resume.arguments import check_context, check_store
+    from airflow_resume.channel import on_event_loop
+    from airflow_resume.errors import UsageError
+    from airflow_resume.jobs.run import JobRun
+
     if on_event_loop():
         raise UsageError(
             "run_job was called on an event loop, which it would block until the job has ended.",
@@ -100,6 +103,9 @@ def run_job(
 @contextmanager
 def cancelled_on_kill(killed: Callable[[], object], context: AnyContext | None) -> Iterator[None]:
     """While the block runs, Airflow's `on_kill` of the task calls `killed` of the run."""
+    from airflow_resume.compat import AirflowTaskTimeout
+    from airflow_resume.killed import kill_listener
+
     with kill_listener(killed, context):
         try:
             yield

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 SLOT_DIGITS = NONCE_DIGITS = 16
 LENGTH = SLOT_DIGITS + NONCE_DIGITS
+MOST_LIVES = 20
+"""For at most this many numbers of tries it is reckoned what the tokens were before a clear."""
 LEAST, MOST = 16, 256
 """The lengths that a token can have. With fewer than 16 digits, two jobs might have the same token."""
 
@@ -95,8 +97,29 @@ def submission_token(attempt: Attempt, name: str, generation: int) -> str:
     """The token of one generation of one slot. A script has no identity, so its tokens are random."""
     if not attempt.has_identity:
         return secrets.token_hex(LENGTH // 2)
-    slot = values.fingerprint([deployment() or "", *attempt.scope.identity(), name], length=SLOT_DIGITS)
     if attempt.epoch.run_started is None:
-        return slot + secrets.token_hex(NONCE_DIGITS // 2)
-    life = [slot, attempt.epoch.run_started, attempt.epoch.max_tries, generation]
-    return slot + values.fingerprint(life, length=NONCE_DIGITS)
+        return _slot(attempt, name) + secrets.token_hex(NONCE_DIGITS // 2)
+    return _derived(attempt, name, attempt.epoch.max_tries, generation)
+
+
+def tokens_before_a_clear(attempt: Attempt, name: str) -> list[list[str]]:
+    """The tokens that earlier attempts of this run may have had before the task was cleared.
+
+    A clear sets `max_tries` to the tries so far plus the retries. So before the clears it was one of the numbers below,
+    at most as many as there were tries. For each of them, the newest first, there is a list of the tokens of the
+    generations 1, 2 and so on. A later generation is submitted only after the earlier ones.
+    """
+    epoch, tries = attempt.epoch, min(attempt.try_number - 1, MOST_LIVES)
+    if not token_is_derived(attempt) or epoch.max_tries == attempt.uncleared.max_tries:
+        return []
+    lives = range(epoch.max_tries - 1, max(-1, epoch.max_tries - tries - 1), -1)
+    return [[_derived(attempt, name, life, 1 + number) for number in range(tries)] for life in lives]
+
+
+def _slot(attempt: Attempt, name: str) -> str:
+    return values.fingerprint([deployment() or "", *attempt.scope.identity(), name], length=SLOT_DIGITS)
+
+
+def _derived(attempt: Attempt, name: str, max_tries: int, generation: int) -> str:
+    slot = _slot(attempt, name)
+    return slot + values.fingerprint([slot, attempt.epoch.run_started, max_tries, generation], length=NONCE_DIGITS)

@@ -1,6 +1,7 @@
 """Looks at what resumes in a running Airflow, and changes it safely, through Airflow's public REST API.
 
 - `api`: the requests, and how to log in.
+- `airflowctl`: the login that Airflow's own command has kept.
 - `places`: which task instances and assets there are, and the records in their state.
 - `job_rows`, `loop_rows`, `mark_rows`: what a record says at a given time. Pure.
 - `kinds`: what is shown of each of the three kinds. Pure.

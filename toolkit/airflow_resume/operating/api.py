@@ -1,9 +1,10 @@
 """Airflow's public REST API (`/api/v2`), as far as it is needed here.
 
-The address comes from `--airflow`, or `AIRFLOW_RESUME_API_URL`, or `[api] base_url` of the configuration. Who asks is
-said by `AIRFLOW_RESUME_API_TOKEN`, or by `AIRFLOW_RESUME_API_USER` and `AIRFLOW_RESUME_API_PASSWORD`; without these, by
-the token that Airflow's simple auth manager gives to everybody, if it is configured so. No secret is ever an argument
-of a command, because everybody on a machine can see those.
+The address comes from `--airflow`, or `AIRFLOW_RESUME_API_URL`, or the login of airflowctl, or `[api] base_url` of the
+configuration. Who asks is said by `AIRFLOW_RESUME_API_TOKEN`, or by `AIRFLOW_RESUME_API_USER` and
+`AIRFLOW_RESUME_API_PASSWORD`, or by the login of airflowctl at the same address; without these, by the token that
+Airflow's simple auth manager gives to everybody, if it is configured so. No secret is ever an argument of a command,
+because everybody on a machine can see those.
 """
 
 from __future__ import annotations
@@ -52,6 +53,7 @@ class AirflowApi:
     Args:
         url: of the API server, without `/api/v2`.
         environment: where the token, or the user and the password are.
+        kept_token: used when the environment says nothing.
         sleep: waits between two tries.
 
     Raises:
@@ -64,6 +66,7 @@ class AirflowApi:
         url: str,
         *,
         environment: Mapping[str, str] = os.environ,
+        kept_token: str | None = None,
         sleep: Callable[[float], object] = time.sleep,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
@@ -82,7 +85,7 @@ class AirflowApi:
         """The newest `Date` of an answer, and when it came."""
         self.seconds = 0.0
         """How long their answers took, all together."""
-        self._environment, self._sleep, self._lock = environment, sleep, Lock()
+        self._environment, self._kept_token, self._sleep, self._lock = environment, kept_token, sleep, Lock()
         self._http = httpx.Client(base_url=self.url, timeout=TIMEOUT_SECONDS, transport=transport)
         try:
             self._log_in()
@@ -99,7 +102,8 @@ class AirflowApi:
     # --- who asks ---------------------------------------------------------------------------------------------
 
     def _log_in(self) -> None:
-        token = self._environment.get(TOKEN) or self._token()
+        kept = None if self._environment.get(USER) else self._kept_token
+        token = self._environment.get(TOKEN) or kept or self._token()
         self._http.headers["Authorization"] = f"Bearer {token}"
         self.user = user_of(token)
         """Who asks, as Airflow calls them; None if the token does not say so."""
@@ -114,7 +118,7 @@ class AirflowApi:
         raise AirflowApiError(
             f"{self.url} gave no token to {'nobody in particular' if user is None else short_repr(user)}"
             f" (HTTP {answer.status_code}).",
-            f"Set {TOKEN}, or {USER} and {PASSWORD}, in the environment.",
+            f"Set {TOKEN}, or {USER} and {PASSWORD}, in the environment, or log in: airflowctl auth login.",
             status=answer.status_code,
             call="/auth/token",
         )
@@ -197,7 +201,7 @@ class AirflowApi:
         if answer.is_success:
             return json.loads(answer.text) if answer.text else None
         remedy = {
-            _UNAUTHORIZED: f"The token is not valid (any more): see {TOKEN}.",
+            _UNAUTHORIZED: f"The token is not valid (any more): see {TOKEN}, or log in again: airflowctl auth login.",
             _FORBIDDEN: "This user may not do that: ask for the right to read, or to edit, the Dag or the asset.",
         }.get(answer.status_code)
         raise AirflowApiError(

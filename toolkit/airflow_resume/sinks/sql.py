@@ -106,7 +106,7 @@ class SqlSink:
             )
         return engine
 
-    @cached_property
+    @property
     def target(self) -> str:
         """The database without its password, for messages."""
         url = self.engine.url

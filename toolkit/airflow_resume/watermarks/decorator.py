@@ -14,12 +14,10 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, closing, contextmanager
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
-from airflow_resume.attempt import AnyContext, current_context
 from airflow_resume.channel import off_the_loop
 from airflow_resume.compat import AirflowSkipException, TaskDeferred
 from airflow_resume.errors import SinkUnsafeError, WindowNotReadError
 from airflow_resume.shown import get_logger
-from airflow_resume.sink_protocol import Sink
 from airflow_resume.supervisor import dies_with_supervisor
 from airflow_resume.watermarks.commit import Advance, OnGap, Outcome
 from airflow_resume.watermarks.cursors.cursor import CursorType, cursor_of
@@ -34,6 +32,8 @@ if TYPE_CHECKING:
     from airflow.sdk import Asset
     from pydantic import JsonValue
 
+    from airflow_resume.attempt import AnyContext
+    from airflow_resume.sink_protocol import Sink
     from airflow_resume.watermarks.windows.window_run import WindowRun
 
 R = TypeVar("R")
@@ -357,7 +357,8 @@ class Watermark(Generic[T]):
         arguments: Mapping[str, Any] | None = None,
         sink: Sink | None = None,
     ) -> WindowRun[T]:
-        from airflow_resume.watermarks.windows.window_run import WindowRun  # not needed before the task runs
+        from airflow_resume.attempt import current_context  # neither is needed before the task runs
+        from airflow_resume.watermarks.windows.window_run import WindowRun
 
         context = current_context() if context is None else context
         wanted = self._options.partition if partition is None else partition

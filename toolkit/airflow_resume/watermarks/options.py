@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from airflow_resume import values
 from airflow_resume.arguments import check_choice, check_flag, check_function, check_whole
-from airflow_resume.attempt import utc_now
 from airflow_resume.errors import WatermarkWarning
 from airflow_resume.shown import short_repr
 from airflow_resume.watermarks.commit import Advance, OnGap
@@ -163,6 +162,8 @@ class Options(Generic[T]):
         """The value from which on rows may still change; None if it is not known."""
         if not self.has_ceiling:
             return None
+        from airflow_resume.attempt import utc_now
+
         now = self.cursor.now(utc_now if self.clock is None else self.clock)
         return self.cursor.floor(now if self.delay is None else self.cursor.minus(now, self.delay))
 

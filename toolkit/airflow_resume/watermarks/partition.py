@@ -6,12 +6,13 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from airflow_resume.attempt import AnyContext
 from airflow_resume.errors import WatermarkInputError
 from airflow_resume.watermarks.keys import partition_text
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
+
+    from airflow_resume.attempt import AnyContext
 
 Partition: TypeAlias = "JsonValue | Callable[..., Any]"
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from datetime import datetime, timezone, tzinfo
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
-from airflow_resume.attempt import AnyContext
 from airflow_resume.errors import WatermarkError, WatermarkInputError
 from airflow_resume.watermarks.cursors.zones import clock_reading, plain_datetime
+
+if TYPE_CHECKING:
+    from airflow_resume.attempt import AnyContext
 
 _WINTER, _SUMMER = datetime(2026, 1, 1, tzinfo=timezone.utc), datetime(2026, 7, 1, tzinfo=timezone.utc)
 

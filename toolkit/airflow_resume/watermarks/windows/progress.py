@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Generic, cast
+from typing import TYPE_CHECKING, Any, Generic, cast
 
 from typing_extensions import TypeVar
 
@@ -12,7 +12,9 @@ from airflow_resume.watermarks.cursors.cursor_type import refusal
 from airflow_resume.watermarks.cursors.scalars import plain
 from airflow_resume.watermarks.rows.row_values import THE_ONE
 from airflow_resume.watermarks.rows.tally import Tally, kept_ties, warn_of_ties
-from airflow_resume.watermarks.windows.plan import WindowPlan
+
+if TYPE_CHECKING:
+    from airflow_resume.watermarks.windows.plan import WindowPlan
 
 T = TypeVar("T", default=Any)
 

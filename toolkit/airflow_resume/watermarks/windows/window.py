@@ -14,18 +14,19 @@ from airflow_resume.arguments import check_whole
 from airflow_resume.errors import WatermarkError
 from airflow_resume.watermarks.cursors.forms import formatted
 from airflow_resume.watermarks.cursors.zones import zone_of
-from airflow_resume.watermarks.marks.mark_record import MarkRecord, WindowRecord
-from airflow_resume.watermarks.marks.outbox import Origin
 from airflow_resume.watermarks.rows.frames import FrameT, frame_of
 from airflow_resume.watermarks.rows.tally import Tally
 from airflow_resume.watermarks.rows.track import CountedRows, Key, Tracker, Unique, check_rows
 from airflow_resume.watermarks.sql.column import reading
 from airflow_resume.watermarks.windows.conditions import QueryConditions
-from airflow_resume.watermarks.windows.plan import WindowPlan
 from airflow_resume.watermarks.windows.progress import Progress
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
+
+    from airflow_resume.watermarks.marks.mark_record import MarkRecord, WindowRecord
+    from airflow_resume.watermarks.marks.outbox import Origin
+    from airflow_resume.watermarks.windows.plan import WindowPlan
 
 RowT = TypeVar("RowT")
 T = TypeVar("T", default=Any)
