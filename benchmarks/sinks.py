@@ -80,7 +80,7 @@ class _Disposed:
 
 def with_sink(engine: Engine, rows: list[dict[str, Any]], *, commit_every: int) -> None:
     source, store = Batches(rows, size=PAGE), MemoryStore()
-    sink = SqlSink(engine)
+    sink = SqlSink(engine, script="benchmark")
     with checkpoint(source, name="rows", sink=sink, commit_every=commit_every, store=store, on_done="restart") as loop:
         for page in loop:
             loop.connection.execute(insert(ROWS), page)

@@ -155,7 +155,7 @@ def script(world: SinkWorld) -> int:
     engine = create_engine(world.url, poolclass=NullPool, connect_args={"timeout": 0})
     event.listen(engine, "connect", lambda raw, _record: raw.execute("PRAGMA synchronous = OFF"))
     try:
-        sink = world.watch(WatchedSink(SqlSink(engine)))
+        sink = world.watch(WatchedSink(SqlSink(engine, script="rows")))
         with checkpoint(pages(), name="rows", sink=sink, store=world.watch(FakeTaskStore())) as loop:
             for page in loop:
                 loop.connection.execute(insert(ROWS), [{"id": each} for each in page.items])
@@ -190,7 +190,7 @@ def test_two_runs_in_every_order_leave_exactly_the_rows_before_the_position(worl
 
 
 class LateSink(SqlSink):
-    """The position is written after the commit of the rows, in a transaction of its own."""
+    """The position is written after the commit of the rows, in a transaction of its own, and leaves no note."""
 
     def claim(self, identity: Any, claimant: Any) -> Any:
         claimed = super().claim(identity, claimant)
@@ -198,7 +198,9 @@ class LateSink(SqlSink):
 
         def commit_later(position: Any) -> None:
             with claimed._ourselves():
-                claimed.connection.commit()
+                connection = claimed.connection
+                claimed._row.forget(connection, claimed._stamp, claimed._transaction)
+                connection.commit()
             commit(position)
 
         claimed.commit = commit_later  # type: ignore[method-assign]

@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 import signal
 import time
+from pathlib import Path
 from typing import Any
 
 from processes import is_alive
 from stage import Stage
+from tests.next.conftest import DAGS
+from tests.support.airflow.job_dag_files import few_flights
 from tests.support.airflow.task_runs import TaskRun
 
 SUPERVISOR_PASSES_NOTHING_ON = 8.0
@@ -53,3 +56,23 @@ def test_a_supervisor_that_is_told_to_go_waits_for_its_task_and_does_not_tell_it
     assert run.end() == "success"
     assert run.task["try_number"] == 1
     assert (books()["submitted"], books()["cancels"]) == (1, 0)
+
+
+def test_the_scheduler_ends_when_it_gives_up_a_task_that_sends_no_heartbeat(tmp_path: Path) -> None:
+    """It does so again after each start, and so no task starts any more. Celery tells it of a lost task before that."""
+    (tmp_path / "lines").mkdir()
+    env = {"NEXT_FOLDER": str(tmp_path / "lines")}
+    with Stage(tmp_path, dags=DAGS, flights=few_flights(tmp_path), heartbeat_timeout=15, env=env) as stage:
+        stage.airflow.wait_until_parsed("waits", timeout=180)
+        run = TaskRun.start(stage, "waits")
+        run.until(lambda: " wait (" in run.log(1), "the id of the job is saved")
+        stalled = [run.supervisor, run.process]
+        for process in stalled:
+            process.suspend()
+        log = stage.home / "airflow" / "logs-of-processes" / "scheduler.log"
+        try:
+            run.until(lambda: "task_instance_current_key" in log.read_text(), "the scheduler cannot give it up")
+            run.until(lambda: "Shutting down LocalExecutor" in log.read_text(), "the scheduler ends")
+        finally:
+            for process in stalled:
+                process.resume()

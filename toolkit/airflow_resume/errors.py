@@ -631,17 +631,19 @@ class SinkUnsafeError(SinkError, ValueError, AirflowFailException):
         problem: "database": it has no transactions that were tested. "autocommit": each statement commits by itself.
             "engine": the table of positions has no transactions (MyISAM). "ended": the body has ended the transaction,
             or wanted to. "option": an option of the loop or watermark contradicts exactly once. "use": the connection
-            was used where it may not be.
+            was used where it may not be. "foreign": the position belongs to another script. "lost": an earlier attempt
+            has kept a position, and this sink has none. "kept": a body has committed rows without the position; no
+            attempt goes on until a person has looked. "history": the table has forgotten the position.
     """
 
-    problem: Literal["database", "autocommit", "engine", "ended", "option", "use"]
+    problem: Literal["database", "autocommit", "engine", "ended", "option", "use", "foreign", "lost", "kept", "history"]
 
 
 class SinkTableError(SinkError, AirflowFailException):
-    """The table of positions is missing, and this user may not make it.
+    """The table of positions is missing, or this user has no right to make or to use it.
 
     Fields:
-        statement: that makes it.
+        statement: that makes the table or the schema, or gives the right; empty if there is none.
     """
 
     statement: str

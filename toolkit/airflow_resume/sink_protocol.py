@@ -99,6 +99,8 @@ class Sink(Protocol):
         """Where it is, without anything secret."""
         ...
 
+    # A sink may have an attribute `script: str | None`, see `script_of`.
+
     def claim(self, identity: Sequence[JsonValue], claimant: Claimant) -> ClaimedPosition:
         """Claim the position of a loop or a watermark.
 
@@ -111,3 +113,38 @@ class Sink(Protocol):
             SinkError: it cannot be claimed.
         """
         ...
+
+
+def append_to(connection: Any, rows: Any) -> None:
+    """Append rows to what the body of a loop or a window writes with.
+
+    Args:
+        connection: of the sink.
+        rows: as the sink takes them.
+
+    Raises:
+        TypeError: the sink has a connection of another kind.
+    """
+    append = getattr(connection, "append", None)
+    if append is None:
+        raise TypeError(
+            f"append() is for the tables of a lake, and this sink has a {type(connection).__name__}."
+            "\nUse it: `connection` is what one writes with."
+        )
+    append(rows)
+
+
+def script_of(sink: Sink) -> str | None:
+    """The name that a script has given to itself in its sink; None if it has none, or if the sink takes no names."""
+    script: object = getattr(sink, "script", None)
+    return script if isinstance(script, str) else None
+
+
+def refuse_in(position: ClaimedPosition, error: Exception) -> None:
+    """Have every further use of a connection that the body has kept raise this error, if the sink can do that.
+
+    A claimed position that can has a method `refuse(error)`.
+    """
+    refuse = getattr(position, "refuse", None)
+    if callable(refuse):
+        refuse(error)

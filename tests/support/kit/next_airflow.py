@@ -60,8 +60,22 @@ class Difference:
 
 _WARM = "tests/next/test_airflow_3_4.py::test_a_supervisor_that_is_told_to_go_waits_for_its_task_and_does_not_tell_it"
 _TOLD = "a supervisor that gets SIGTERM waits for its task and does not pass the signal on"
+_GIVES_UP = "tests/next/test_airflow_3_4.py::test_the_scheduler_ends_when_it_gives_up_a_task_that_sends_no_heartbeat"
+_ENDS = "the scheduler ends when it gives up a task that sends no heartbeat"
 
 DIFFERENCES = (
+    Difference(
+        tests="tests/airflow/test_loops_killed.py::test_a_stalled_attempt_that_wakes_up_delivers_nothing_more",
+        why=_ENDS,
+        shown_by=_GIVES_UP,
+        is_played=False,
+    ),
+    Difference(
+        tests="tests/airflow/test_watermarks.py::test_a_task_that_lost_its_supervisor_stops_loading",
+        why=_ENDS,
+        shown_by=_GIVES_UP,
+        is_played=False,
+    ),
     Difference(
         tests="tests/airflow/test_jobs_killed.py::test_a_task_that_is_told_to_go_comes_back_in_the_same_try",
         only="supervisor",
@@ -71,6 +85,30 @@ DIFFERENCES = (
     ),
     Difference(
         tests="tests/airflow/test_jobs_killed.py::test_a_task_whose_time_to_go_is_over_leaves_the_job",
+        why=_TOLD,
+        shown_by=_WARM,
+        is_played=False,
+    ),
+    Difference(
+        tests="tests/airflow/test_loops_killed.py::test_a_loop_within_another_is_saved_with_it_when_the_worker_goes",
+        why=_TOLD,
+        shown_by=_WARM,
+        is_played=False,
+    ),
+    Difference(
+        tests="tests/airflow/test_loops_killed.py::test_an_async_loop_whose_worker_goes_repeats_no_element_either",
+        why=_TOLD,
+        shown_by=_WARM,
+        is_played=False,
+    ),
+    Difference(
+        tests="tests/airflow/test_loops_killed.py::test_a_parallel_loop_whose_worker_goes_finishes_what_is_in_flight",
+        why=_TOLD,
+        shown_by=_WARM,
+        is_played=False,
+    ),
+    Difference(
+        tests="tests/airflow/test_loops_killed.py::test_a_loop_that_is_to_fail_when_its_worker_goes_uses_a_retry",
         why=_TOLD,
         shown_by=_WARM,
         is_played=False,

@@ -57,7 +57,7 @@ class Flights:
 
     def _append(self, tell: Callable[[str], None], **where: Any) -> None:
         engine = create_engine(self.url, poolclass=NullPool, connect_args=_quick(self.url))
-        sink = SqlSink(engine, **self.options)
+        sink = SqlSink(engine, script="flights", **self.options)
         with checkpoint(Batches(range(self.count), size=PAGE), name="flights", sink=sink, **where) as loop:
             event.listen(loop.connection, "commit", lambda _connection: tell("in the commit"))
             for page in loop:

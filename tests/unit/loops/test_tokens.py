@@ -195,7 +195,7 @@ def test_a_fetch_that_raises_stop_iteration_does_not_end_the_loop() -> None:
 def test_age_and_policy_are_for_the_loop_to_read() -> None:
     source = CursorToken(failing_at("t"), max_age=timedelta(hours=1), on_expired="fail")
     assert (source.max_age, source.on_expired) == (timedelta(hours=1), "fail")
-    assert CursorToken(failing_at("t")).on_expired == "restart"
+    assert CursorToken(failing_at("t")).on_expired is None
 
 
 # --- bad input ------------------------------------------------------------------------------------------------

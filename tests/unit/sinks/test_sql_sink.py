@@ -62,3 +62,12 @@ def test_a_dag_file_with_a_sink_imports_nothing_heavy() -> None:
     found = subprocess.run([sys.executable, "-c", CODE], check=True, capture_output=True, text=True)
     assert not {name.partition(".")[0] for name in found.stdout.split()} & {"sqlalchemy", "pandas", "duckdb"}
     assert len(found.stdout.split()) < 5, found.stdout
+
+
+@pytest.mark.parametrize(
+    "url", ["postgresql+psycopg_async://etl@warehouse/dwh", "postgresql+asyncpg://etl@warehouse/dwh"]
+)
+def test_a_driver_for_an_event_loop_is_refused_by_name(url: str) -> None:
+    pytest.importorskip(url.partition("+")[2].partition(":")[0].removesuffix("_async"))
+    with pytest.raises(SinkUnsafeError, match="for an event loop"):
+        _ = SqlSink(url).engine

@@ -157,7 +157,7 @@ def test_observed_rows_at_the_mark_are_told_apart_after_a_crash_too(
 
 
 class DiesAfterCommit:
-    """A sink whose process dies after the second commit: that of the window."""
+    """A sink whose process dies after the commit of the first window, and before the mark follows."""
 
     def __init__(self, sink: SqlSink) -> None:
         self._sink, self.target = sink, sink.target
@@ -168,7 +168,8 @@ class DiesAfterCommit:
 
         def commit_and_die(position: Any) -> None:
             commit(position)
-            raise BodyError
+            if int(position["at"]) > 0:
+                raise BodyError
 
         claimed.commit = commit_and_die  # type: ignore[method-assign]
         return claimed
@@ -367,3 +368,72 @@ def test_a_delay_is_no_matter(sink: SqlSink, attempt: TaskAttempt) -> None:
         write(window, 1, 2)
     with stamped.open(attempt.retry().context, sink=sink) as window:
         assert window.start > window.plan.cursor.parse("2026-01-02T00:00:00Z", what="a day")
+
+
+# --- another sink, or none --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dies", [False, True])
+def test_a_watermark_whose_sink_was_removed_is_refused_until_its_mark_is_set(
+    sink: SqlSink, engine: Engine, attempt: TaskAttempt, *, dies: bool
+) -> None:
+    source = Source(3)
+    if dies:
+        with pytest.raises(BodyError):
+            load(source, attempt, DiesAfterCommit(sink))
+        later = attempt.retry()
+    else:
+        load(source, attempt, sink)
+        attempt.succeed()
+        later = attempt.next_run()
+    source.end = 5
+    with (
+        pytest.raises(SinkUnsafeError, match="Give it the sink again") as raised,
+        source.watermark().open(later.context),
+    ):
+        raise AssertionError
+    assert raised.value.problem == "option"
+    source.watermark().reset(later.context, 3)
+    with source.watermark().open(later.retry().context) as window:
+        assert (window.start, window.end) == (3, 5)
+
+
+def test_a_retry_whose_sink_was_removed_does_not_load_its_window_again(sink: SqlSink, attempt: TaskAttempt) -> None:
+    with pytest.raises(BodyError), Source(9).watermark().open(attempt.context, sink=sink) as window:
+        for piece in window.split(3):
+            write(piece, piece.start, piece.end)
+            if piece.start == 3:
+                raise BodyError
+    with (
+        pytest.raises(SinkUnsafeError, match="Give it the sink again"),
+        Source(9).watermark().open(attempt.retry().context),
+    ):
+        raise AssertionError
+
+
+@pytest.mark.parametrize("dies", [False, True])
+def test_another_table_is_refused_until_the_old_one_is_back_or_the_mark_is_set(
+    sink: SqlSink, engine: Engine, attempt: TaskAttempt, *, dies: bool
+) -> None:
+    source = Source(3)
+    if dies:
+        with pytest.raises(BodyError):
+            load(source, attempt, DiesAfterCommit(sink))
+    else:
+        load(source, attempt, sink)
+    attempt.succeed()
+    later, other = attempt.next_run(), SqlSink(engine, table="others")
+    source.end = 6
+    for _ in range(2):
+        with pytest.raises(SinkUnsafeError, match="has no position") as raised:
+            load(source, later, other)
+        assert raised.value.problem == "lost"
+        later = later.retry()
+    assert load(source, later, sink) == (3, 6)
+    assert rows_in(engine) == list(range(6))
+    later.succeed()
+    again = later.next_run()
+    source.end = 8
+    source.watermark().reset(again.context, 6)
+    assert load(source, again, other) == (6, 8)
+    assert rows_in(engine) == list(range(8))

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
         skip: Skip | None
         max_stalls: int | None
         on_clear: OnClear
-        on_change: OnChange
+        on_change: OnChange | None
         on_unreadable: OnUnreadable
         on_done: OnDone
         restart: bool
@@ -101,7 +101,7 @@ def checkpoint(
     skip: Skip | None = None,
     max_stalls: int | None = 3,
     on_clear: OnClear = "restart",
-    on_change: OnChange = "restart",
+    on_change: OnChange | None = None,
     on_unreadable: OnUnreadable = "fail",
     on_done: OnDone = "nothing",
     restart: bool = False,
@@ -147,7 +147,8 @@ def checkpoint(
         max_stalls: if so many attempts in a row began at one element and died there without an error, the loop fails
             without a retry (or skips it, `Skip(stalled=True)`); None for no limit.
         on_clear: `"restart"` (default: a cleared task does its work again) or `"resume"`.
-        on_change: if the source or the fingerprint has changed: `"restart"` (default), `"fail"` or `"resume"`.
+        on_change: if the source or the fingerprint has changed: `"restart"`, `"fail"` or `"resume"`. By default
+            `"restart"`, and with a sink `"fail"`, as a loop that starts over appends its rows again.
         on_unreadable: if the record cannot be read, or has a damaged position or state: `"fail"` (default) or
             `"restart"`.
         on_done: if an earlier run reached the end: `"nothing"` (default) is delivered, or `"restart"`, for a
@@ -203,17 +204,20 @@ def checkpoint(
         raise
     if each:
         found = Each(found)
+    has_sink = sink is not None or (within is not None and within._run.has_sink)  # noqa: SLF001  of the loop around it
+    # A loop that starts over appends its rows to the sink again. So with a sink this must be said.
+    over: Literal["restart", "fail"] = "fail" if has_sink else "restart"
     plan = Plan(
         name=name,
         source=found,
         fingerprint={} if fingerprint is None else fingerprint,
         policy=OpeningPolicy(
             on_clear=on_clear,
-            on_change=on_change,
+            on_change=over if on_change is None else on_change,
             on_unreadable=on_unreadable,
             max_stalls=max_stalls,
             skip_stalled=isinstance(skip, Skip) and skip.stalled,
-            on_expired=found.on_expired,
+            on_expired=found.on_expired or over,
             max_age=found.max_age,
             on_done=on_done,
             restart=restart,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -19,6 +19,7 @@ from airflow_resume.loops.plan import Plan
 from airflow_resume.loops.run import LoopRun
 from airflow_resume.loops.serial.iterators import AsyncElements, Elements
 from airflow_resume.loops.serial.sequence import adelivered, aopen, delivered
+from airflow_resume.sink_protocol import append_to
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -113,14 +114,16 @@ class Checkpoint(Generic[T]):
                 "Give it skip=Skip(on=(ValueError,)).",
                 loop=self._run.plan.name,
             )
-        try:
-            with self._run.loop.session.keeper.undoing():
-                yield
-        except Exception as error:
-            deliveries = self._run.loop.deliveries
-            if not deliveries.may_skip(error):
-                raise
-            deliveries.fail_in_hand(error)
+        with ExitStack() as begun:
+            begun.enter_context(self._run.loop.session.keeper.undoing())  # its error is none of the element
+            try:
+                with begun.pop_all():
+                    yield
+            except Exception as error:
+                deliveries = self._run.loop.deliveries
+                if not deliveries.may_skip(error):
+                    raise
+                deliveries.fail_in_hand(error)
 
     def __enter__(self) -> Self:
         self._run.managed = True
@@ -164,6 +167,18 @@ class Checkpoint(Generic[T]):
             LoopError: the loop has no `sink=`, is closed, or the caller is a worker of its `map`.
         """
         return self._run.loop.connection
+
+    def append(self, rows: Any) -> None:
+        """Append rows to the table of the sink, such as a `DeltaSink`. They are committed together with the position.
+
+        Args:
+            rows: a list of dicts, an Arrow table, a record batch, or a data frame of pandas or polars.
+
+        Raises:
+            LoopError: the loop has no `sink=`, is closed, or the caller is a worker of its `map`.
+            TypeError, ValueError: the sink is none of a table, or the rows do not fit it. Nothing was appended.
+        """
+        append_to(self.connection, rows)
 
     @property
     def element(self) -> Element:

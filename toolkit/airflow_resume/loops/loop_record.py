@@ -238,6 +238,7 @@ class LoopRecordChanges(RecordChanges, LevelChanges, total=False):
     eta: Moment | None
     inner_at: Moment | None
     sink: Flag | None
+    origin: str | None
     in_words: str | None
 
 
@@ -251,6 +252,8 @@ class LoopRecord(Record, Level):
         inner_at: when the saved levels of the loops inside were written, for those without `pos_at`. Later attempts
             write the record again, and must not make the levels look younger.
         sink: whether the position is kept in a sink. Then the record in Airflow's store is only for people.
+        origin: of a script with a sink, which has no ids of Airflow: its name, or a random text that its store keeps.
+            The position in the sink has it too, so that another script of the same loop name does not continue there.
         in_words: how far it has come, in words; it is stored as the summary.
     """
 
@@ -265,6 +268,7 @@ class LoopRecord(Record, Level):
     eta: Moment | None = None
     inner_at: Moment | None = None
     sink: Flag | None = None
+    origin: str | None = None
     in_words: str | None = Field(default=None, exclude=True)
 
     # More fields of a record may change than of a level. pyright objects, as a dict for a level might have more keys.

@@ -194,7 +194,7 @@ class OpenLoop(Generic[T]):
         try:
             yield
         except TokenExpiredError as error:
-            if self._has_started_over or self.plan.source.on_expired == "fail":
+            if self._has_started_over or self.plan.policy.on_expired == "fail":
                 raise
             self._has_started_over = True
             self.remaining.stalled = None  # the first element is not the one at which attempts died
@@ -203,11 +203,12 @@ class OpenLoop(Generic[T]):
             self.session.keeper.is_dirty = True
             log.warning("Loop %r: started over, as the position is too old (%s)", self.plan.name, error)
         except PlaceLostError as lost:
-            if self.plan.delivery == "at_most_once":
+            if self.plan.delivery == "at_most_once" or self.session.keeper.has_sink:
                 start_over = how_to_start_over(is_task=self.session.attempt.has_identity)
                 raise SourceChangedError(
                     f"A page of the loop {self.plan.name!r} does not begin with the {lost.done} rows that are done, so"
-                    " it is unknown which rows are not, and delivery='at_most_once' delivers no row twice.",
+                    " it is unknown which rows are not. With a sink or with delivery='at_most_once', none is delivered"
+                    " twice.",
                     f"To start over, {start_over}.",
                     loop=self.plan.name,
                     position=lost.position,

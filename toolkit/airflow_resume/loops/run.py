@@ -107,6 +107,11 @@ class LoopRun(Generic[T]):
             self._opening.set()
 
     @property
+    def has_sink(self) -> bool:
+        """Whether the record is kept in a sink."""
+        return self.plan.keeping.sink is not None if self._within is None else self._within.has_sink
+
+    @property
     def place(self) -> str:
         """The name of the loop, after those of the loops around it."""
         return self.plan.name if self._within is None else f"{self._within.place}/{self.plan.name}"
@@ -186,6 +191,11 @@ class LoopRun(Generic[T]):
         if self._loop is not None:
             self._loop.session.seconds = seconds
         self.close(error)
+
+    def left_early(self) -> None:
+        """Note that the iterator of the outermost loop was closed before its end, within a `with` statement."""
+        if self._within is None and self._loop is not None and not self._loop.is_closed:
+            self._loop.session.keeper.abandon()
 
     def left_by(self, error: BaseException) -> None:
         """Note the error by which the loop was left. It gives no more elements."""

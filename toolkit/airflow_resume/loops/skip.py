@@ -6,7 +6,23 @@ from dataclasses import dataclass
 
 from airflow_resume.arguments import check_flag, check_whole
 from airflow_resume.compat import AirflowRescheduleException
-from airflow_resume.errors import LoopStoppedError, SupersededError
+from airflow_resume.errors import (
+    AssetNotDeclaredError,
+    BackendError,
+    InvalidKeyError,
+    InvalidValueError,
+    JobHookError,
+    LoopError,
+    LoopStoppedError,
+    NoStateStoreError,
+    SinkError,
+    StoreRefusedError,
+    StoreUnavailableError,
+    SupersededError,
+    TaskStoppedError,
+    UnreadableRecordError,
+    UsageError,
+)
 
 MAX_ERROR = 160
 """Characters of an error that are kept."""
@@ -18,8 +34,8 @@ MAX_SKIPS = 50
 class Skip:
     """Which elements may be skipped.
 
-    If the attempt ends, that is not the fault of the element. So when the task was told to stop, or was replaced, the
-    error that a loop inside the body raises skips no element, even with `on=(Exception,)`.
+    Some errors are never the fault of an element, so none of them skips one, even with `on=(Exception,)`: the task was
+    told to stop or was replaced; a store or a sink refuses or cannot be reached; airflow-resume is used in a wrong way.
 
     Args:
         on: errors of the body that do not stop the loop.
@@ -48,14 +64,40 @@ class Skip:
             error: the error that the body raised.
             skipped: how many elements were skipped before, in all attempts.
         """
-        return isinstance(error, self.on) and not isinstance(error, _OF_THE_ATTEMPT) and skipped < self.limit
+        return isinstance(error, self.on) and not is_of_attempt(error) and skipped < self.limit
 
 
 class WrongFunctionError(TypeError):
     """The function passed to `map` or `amap` did no work. That is not the fault of an element, so none is skipped."""
 
 
-_OF_THE_ATTEMPT = (AirflowRescheduleException, LoopStoppedError, SupersededError, WrongFunctionError)
+_OF_THE_ATTEMPT = (
+    AirflowRescheduleException,
+    AssetNotDeclaredError,
+    BackendError,
+    InvalidKeyError,
+    InvalidValueError,
+    JobHookError,
+    LoopStoppedError,
+    NoStateStoreError,
+    SinkError,
+    StoreRefusedError,
+    StoreUnavailableError,
+    SupersededError,
+    TaskStoppedError,
+    UnreadableRecordError,
+    UsageError,
+    WrongFunctionError,
+)
+
+
+def is_of_attempt(error: BaseException) -> bool:
+    """Whether an error is one of the attempt, and not of an element.
+
+    A plain `LoopError` tells that a loop is used in a wrong way. Its subclasses tell what is wrong with a source, which
+    may be that of one element.
+    """
+    return isinstance(error, _OF_THE_ATTEMPT) or type(error) is LoopError
 
 
 def error_in_words(error: BaseException) -> str:

@@ -16,7 +16,10 @@ _MOST_NAMED = 5
 
 
 def check_autocommit(connection: Connection, target: str) -> None:
-    """Check that nothing is committed by itself.
+    """Check that nothing is committed by itself, as far as the connection says so. Writes nothing.
+
+    The driver of SQLite begins no transactions with `isolation_level=None`. That is right only if a listener of the
+    engine begins them, as in the recipe of SQLAlchemy's documentation.
 
     Args:
         connection: to look at.
@@ -29,13 +32,25 @@ def check_autocommit(connection: Connection, target: str) -> None:
     asks = getattr(raw, "get_autocommit", None)
     by_driver = asks() if callable(asks) else getattr(raw, "autocommit", False)
     by_options = connection.get_execution_options().get("isolation_level") == "AUTOCOMMIT"
-    if by_driver is True or by_options:
-        raise SinkUnsafeError(
-            f"The connection to {target} commits each statement by itself (autocommit).",
-            "Give the sink an engine without isolation_level='AUTOCOMMIT' and without autocommit=True.",
-            problem="autocommit",
-            sink=target,
-        )
+    connection.begin()
+    begins_nothing = getattr(raw, "isolation_level", "") is None and getattr(raw, "in_transaction", None) is False
+    connection.rollback()
+    if by_driver is True or by_options or begins_nothing:
+        raise autocommits(target)
+
+
+def autocommits(target: str) -> SinkUnsafeError:
+    """The error for a connection that commits each statement.
+
+    Args:
+        target: what its database is called in messages.
+    """
+    return SinkUnsafeError(
+        f"The connection to {target} commits each statement by itself (autocommit).",
+        "Give the sink an engine without isolation_level='AUTOCOMMIT' and without autocommit=True.",
+        problem="autocommit",
+        sink=target,
+    )
 
 
 def check_engine(connection: Connection, table: Table, target: str) -> None:

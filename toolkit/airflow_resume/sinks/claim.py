@@ -11,22 +11,18 @@ from typing import TYPE_CHECKING
 from sqlalchemy import Connection, Engine, Table
 from sqlalchemy.exc import DBAPIError
 
-from airflow_resume.errors import ResumeError, SinkBusyError, SupersededError
-from airflow_resume.shown import short_repr
+from airflow_resume.errors import SinkError
 from airflow_resume.sink_protocol import Claimant
-from airflow_resume.sinks.checks import check_autocommit, check_engine
+from airflow_resume.sinks.checks import autocommits, check_autocommit, check_engine
+from airflow_resume.sinks.contention import LOOK_SECONDS, MOST_RACES, Watch, raced, refusal
 from airflow_resume.sinks.databases import DATABASES
-from airflow_resume.sinks.decide import Claiming, Held, OnContention, Sign, Stamp, decide_claim
+from airflow_resume.sinks.decide import Claiming, Held, OnContention, Stamp, decide_claim
+from airflow_resume.sinks.refusals import busy, in_use, kept_without_position, without_rights
 from airflow_resume.sinks.rows import FoundRow, PositionRow, make_table
 from airflow_resume.sinks.transaction import SqlPosition
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
-
-_LOOK_SECONDS = 0.5
-"""How often the row is looked at while another run has it."""
-_MOST_RACES = 10
-"""How often a claim is decided anew because the row has changed in between."""
 
 
 class Claim:
@@ -66,15 +62,17 @@ class Claim:
             SupersededError: a later attempt has claimed it. Nothing was touched.
             SinkBusyError: another run works on it, or has locked it.
             SinkUnsafeError: exactly once is not possible on this connection.
-            SinkTableError: there is no table, and this user may not make it.
+            SinkTableError: there is no table, or this user has no right to make or to use it.
+            SinkError: the connection was lost.
         """
         row = PositionRow(self._table, self._database, identity)
-        connection = self._engine.connect()
+        connection = self._connection()
         try:
             check_autocommit(connection, self._target)
-            make_table(connection, self._table, self._target)
+            make_table(connection, self._table, self._target, self._database)
             if self._database.has_engines:
                 check_engine(connection, self._table, self._target)
+            self._check_roll_back(connection, row)
             found = self._claim(connection, row, claimant)
             return SqlPosition(
                 connection,
@@ -85,36 +83,72 @@ class Claim:
                 found=found,
                 patience=self._patience,
             )
+        except DBAPIError as error:
+            connection.close()
+            if (named := self._named(error, row)) is None:
+                raise
+            raise named from error
         except BaseException:
             connection.close()
             raise
 
+    def _connection(self) -> Connection:
+        """A connection.
+
+        Raises:
+            SinkBusyError: another process keeps all others out.
+        """
+        patient_until = self._monotonic() + (self._patience if self._on_contention == "wait" else 0)
+        while True:
+            try:
+                return self._engine.connect()
+            except DBAPIError as error:
+                if not self._database.is_in_use(error):
+                    raise
+                if self._monotonic() >= patient_until:
+                    raise in_use(self._target) from error
+            self._sleep(LOOK_SECONDS)
+
+    def _named(self, error: DBAPIError, row: PositionRow) -> SinkError | None:
+        """The error by name for an error of the database; None for one that has no name."""
+        if self._database.was_locked(error):
+            return busy(row.identity, self._target)
+        if self._database.was_denied(error):
+            return without_rights(self._table, self._engine.url.username, self._target)
+        return None
+
+    def _check_roll_back(self, connection: Connection, row: PositionRow) -> None:
+        """Check that what is rolled back is gone. This notices every kind of autocommit.
+
+        Raises:
+            SinkUnsafeError: it is kept.
+        """
+        with self._database.short_transaction(connection, self._patience):
+            if row.probe(connection, secrets.token_hex(16)):
+                raise autocommits(self._target)
+
     # --- the row ----------------------------------------------------------------------------------------------
 
     def _claim(self, connection: Connection, row: PositionRow, claimant: Claimant) -> FoundRow:
-        watch, races = _Watch(self._patience, self._monotonic), 0
-        while races < _MOST_RACES:
+        watch, races = Watch(self._patience, self._monotonic), 0
+        while races < MOST_RACES:
             try:
                 with self._database.short_transaction(connection, self._patience):
                     outcome = self._try_once(connection, row, claimant, watch)
             except DBAPIError as error:
-                if self._database.was_locked(error):
-                    raise self._locked(row) from error
                 if not self._database.was_raced(error):
                     raise
                 outcome = None
             if isinstance(outcome, FoundRow):
                 return outcome
             if outcome is Claiming.WAIT:
-                self._sleep(_LOOK_SECONDS)
+                self._sleep(LOOK_SECONDS)
             else:
                 races += 1
-        raise SinkBusyError(
-            f"Others kept claiming {row.identity} in {self._target}.", "A retry looks again.", sink=self._target
-        )
+        raise raced(row.identity, self._target)
 
     def _try_once(
-        self, connection: Connection, row: PositionRow, claimant: Claimant, watch: _Watch
+        self, connection: Connection, row: PositionRow, claimant: Claimant, watch: Watch
     ) -> FoundRow | Claiming | None:
         """The row when it is ours; WAIT if it is another's; None if it has changed in between.
 
@@ -128,6 +162,8 @@ class Claim:
             return FoundRow(held=Held(by=claimant), stamp=Stamp(nonce, 0), position=None)
         decision = decide_claim(found.held, claimant, self._on_contention, watch.sign_of(found.stamp))
         if decision is Claiming.TAKE_OVER:
+            if (unfinished := row.unfinished(connection)) is not None:
+                raise kept_without_position(row, unfinished, self._target)
             if not row.take_over(connection, found.stamp, claimant, nonce):
                 return None
             connection.commit()
@@ -135,42 +171,5 @@ class Claim:
                 held=Held(by=claimant), stamp=Stamp(nonce, found.stamp.version + 1), position=found.position
             )
         if decision is not Claiming.WAIT:
-            raise self._refusal(decision, row, found.held.by)
+            raise refusal(decision, row.identity, found.held.by, self._target)
         return decision
-
-    def _refusal(self, decision: Claiming, row: PositionRow, by: Claimant) -> ResumeError:
-        if decision is Claiming.SUPERSEDED:
-            return SupersededError(
-                f"A later attempt (try {by.try_number}) has claimed {row.identity} in {self._target}.", key=row.identity
-            )
-        return SinkBusyError(
-            f"{by.owner or 'Another run'} works on {short_repr(row.identity, most=250)} in {self._target}.",
-            "Wait for its end, or set on_contention='wait' or 'take_over'.",
-            sink=self._target,
-            owner=by.owner,
-        )
-
-    def _locked(self, row: PositionRow) -> SinkBusyError:
-        return SinkBusyError(
-            f"The row of {row.identity} in {self._target} was locked for too long.",
-            "A retry looks again. An attempt that is in its commit has the lock, or a person.",
-            sink=self._target,
-        )
-
-
-class _Watch:
-    """Whether another run still commits. Only this machine's clock counts, as those of two machines may differ."""
-
-    def __init__(self, patience: float, monotonic: Callable[[], float]) -> None:
-        self._patience, self._monotonic = patience, monotonic
-        self._first: Stamp | None = None
-        self._since = 0.0
-
-    def sign_of(self, stamp: Stamp) -> Sign:
-        """What the row, as it is now, says of the run that holds it."""
-        if self._first is None:
-            self._first, self._since = stamp, self._monotonic()
-        if stamp != self._first:
-            self._first, self._since = stamp, self._monotonic()
-            return Sign.ALIVE
-        return Sign.SILENT if self._monotonic() - self._since >= self._patience else Sign.UNKNOWN

@@ -1,9 +1,9 @@
 """What differs between the databases that a position can be kept in.
 
 The body of a loop may end the transaction in ways that SQLAlchemy does not see: by the driver's own connection, or on
-MySQL by a DDL statement. So each transaction begins with a *guard*, and before the commit it is looked at. Either it is
-the number of the transaction, with which the update of the position is compared, or it is a savepoint, which is gone
-when the transaction has ended.
+MySQL by a DDL statement. So each transaction begins with a *guard*, and before the commit it is looked at. It is the
+note in the table of positions (see `rows`), and what tells whether the transaction is still the one of the note: the
+number of the transaction, or a savepoint, which is gone when the transaction has ended.
 """
 
 from __future__ import annotations
@@ -37,10 +37,14 @@ class Database:
     Args:
         begins: a statement that begins a transaction in which the position can be updated; None if the driver's own
             way is right.
-        numbers: whether transactions have a number (`txid_current()`). If not, the guard is a savepoint.
+        numbers: whether transactions have a number (`txid_current()`). If not, the guard has a savepoint.
         lock_timeout: a statement that limits how long a lock is waited for, with `{seconds}` and `{milliseconds}`; and
             one that ends this. Empty if there is none.
         locked: words in the error of a statement that did not get its lock in time.
+        in_use: words in the error of a connection that another process keeps out.
+        denied: words in the error of a statement for which the user has no right, or the database is read-only.
+        no_schema: words in the error of a statement whose schema does not exist.
+        longest_name: how many characters a name may have; None if there is no limit.
         raced: words in the error of a statement that met another transaction, and may succeed when it is repeated.
         table_options: for the table of positions.
         ends: the statements that end a transaction.
@@ -52,7 +56,11 @@ class Database:
     numbers: bool = True
     lock_timeout: tuple[str, str] | None = None
     locked: re.Pattern[str]
+    in_use: re.Pattern[str] = re.compile(r"(?!)")
     raced: re.Pattern[str]
+    denied: re.Pattern[str]
+    no_schema: re.Pattern[str]
+    longest_name: int | None = None
     table_options: dict[str, str]
     ends: re.Pattern[str]
     has_savepoints: bool = True
@@ -68,6 +76,12 @@ class Database:
         raw: Any = connection.connection.dbapi_connection
         if self.begins is not None and not getattr(raw, "in_transaction", False):
             connection.exec_driver_sql(self.begins)
+
+    def is_begin(self, connection: Connection, statement: str) -> bool:
+        """Whether a statement begins the transaction that our own statement would begin otherwise."""
+        raw: Any = connection.connection.dbapi_connection
+        is_first = self.begins is not None and not getattr(raw, "in_transaction", False)
+        return is_first and statement.lstrip().upper().startswith("BEGIN")
 
     @contextmanager
     def short_transaction(self, connection: Connection, patience: float) -> Iterator[None]:
@@ -89,15 +103,13 @@ class Database:
                 connection.exec_driver_sql(self.lock_timeout[1])
                 connection.rollback()
 
-    def set_guard(self, connection: Connection) -> int | None:
-        """Set the guard. Returns the number of the transaction, if transactions have one."""
-        if self.numbers:
-            return int(connection.exec_driver_sql("SELECT txid_current()").scalar_one())
-        connection.exec_driver_sql(f"SAVEPOINT {SAVEPOINT}")
-        return None
+    def set_savepoint(self, connection: Connection) -> None:
+        """Set the savepoint, if transactions have no number."""
+        if not self.numbers:
+            connection.exec_driver_sql(f"SAVEPOINT {SAVEPOINT}")
 
     def has_kept(self, connection: Connection) -> bool:
-        """Whether the savepoint is still there; a number is compared when the position is written."""
+        """Whether the savepoint is still there; a number is compared when the note is deleted."""
         if self.numbers:
             return True
         try:
@@ -111,6 +123,18 @@ class Database:
     def was_locked(self, error: DBAPIError) -> bool:
         """Whether a lock was not given in time."""
         return self.locked.search(str(error.orig)) is not None
+
+    def is_in_use(self, error: DBAPIError) -> bool:
+        """Whether another process keeps all others out."""
+        return self.in_use.search(str(error.orig)) is not None
+
+    def was_denied(self, error: DBAPIError) -> bool:
+        """Whether the user has no right to do this."""
+        return self.denied.search(str(error.orig)) is not None
+
+    def lacks_schema(self, error: DBAPIError) -> bool:
+        """Whether the schema does not exist."""
+        return self.no_schema.search(str(error.orig)) is not None
 
     def was_raced(self, error: DBAPIError) -> bool:
         """Whether another transaction came in between."""
@@ -127,6 +151,9 @@ _MYSQL = Database(
     lock_timeout=("SET innodb_lock_wait_timeout = {seconds}", "SET innodb_lock_wait_timeout = DEFAULT"),
     locked=re.compile(r"Lock wait timeout"),
     raced=re.compile(r"Deadlock"),
+    denied=re.compile(r"command denied|Access denied", re.IGNORECASE),
+    no_schema=re.compile(r"Unknown database", re.IGNORECASE),
+    longest_name=64,
     table_options={"mysql_engine": "InnoDB", "mariadb_engine": "InnoDB", "mysql_charset": "utf8mb4"},
     ends=_ending(f"|{_COMMITS_ON_MYSQL}"),
 )
@@ -136,6 +163,9 @@ DATABASES: dict[str, Database] = {
         lock_timeout=("SET LOCAL lock_timeout = {milliseconds}", "SET LOCAL lock_timeout TO DEFAULT"),
         locked=re.compile(r"lock timeout"),
         raced=re.compile(r"deadlock detected|could not serialize"),
+        denied=re.compile(r"permission denied|read-only"),
+        no_schema=re.compile(r"schema .* does not exist"),
+        longest_name=63,
         table_options={},
         ends=_ending(),
     ),
@@ -146,13 +176,18 @@ DATABASES: dict[str, Database] = {
         numbers=False,
         locked=re.compile(r"database is locked|database table is locked"),
         raced=_NEVER,
+        denied=re.compile(r"readonly database"),
+        no_schema=re.compile(r"unknown database"),
         table_options={},
         ends=_ending(),
         locks_rows=False,
     ),
     "duckdb": Database(
         locked=_NEVER,
+        in_use=re.compile(r"Could not set lock on file|file is already open|being used by another process"),
         raced=re.compile(r"conflict", re.IGNORECASE),
+        denied=re.compile(r"read-only mode"),
+        no_schema=re.compile(r"(Schema|Catalog)[^\n]* does not exist"),
         table_options={},
         ends=_ending(),
         has_savepoints=False,

@@ -42,8 +42,11 @@ class SqlSink:
             or another Dag run for a watermark. `"take_over"` (default): this run continues, and the other one's next
             commit fails. `"wait"`: until the other one has ended. `"fail"`: with `SinkBusyError`, if it is alive.
             Attempts of one task instance have an order: a later one always takes over.
-        patience: how long to wait for a lock on the row; and after which time without a commit another run counts as
-            dead, with `"wait"` and `"fail"`. 60 s by default, so it should be longer than the work on one element.
+        patience: how long to wait for a lock on the row, or for a file of DuckDB with `"wait"`; and after which time
+            without a commit another run counts as dead, with `"wait"` and `"fail"`. 60 s by default, so it should be
+            longer than the work on one element.
+        script: the name of the script, for scripts whose `store=` does not outlive them. By default the store tells
+            whether a position in the sink belongs to this script. In a task it has no meaning.
 
     Raises:
         TypeError, ValueError: at once, for invalid arguments.
@@ -57,19 +60,20 @@ class SqlSink:
         schema: str | None = None,
         on_contention: OnContention = "take_over",
         patience: timedelta = timedelta(seconds=60),
+        script: str | None = None,
     ) -> None:
         if not isinstance(database, str) and not hasattr(database, "get_backend_name") and not _is_engine(database):
             raise TypeError(
                 f"database= was given {kind_of(database)}, and must be an engine of SQLAlchemy or a URL."
                 "\nFor an Airflow connection, use SqlSink.from_conn_id, or hook.get_sqlalchemy_engine()."
             )
-        for name, text in (("table", table), ("schema", schema)):
-            if not (name == "schema" and text is None) and not (isinstance(text, str) and text):
+        for name, text in (("table", table), ("schema", schema), ("script", script)):
+            if not (name != "table" and text is None) and not (isinstance(text, str) and text):
                 raise TypeError(f"{name}={short_repr(text)} must be a name")
         check_choice("on_contention", on_contention, OnContention)
         check_duration("patience", patience)
         self._make_engine: Callable[[], Engine] = lambda: _engine_of(database)
-        self._table, self._schema, self._patience = table, schema, patience
+        self._table, self._schema, self._patience, self.script = table, schema, patience, script
         self._on_contention: OnContention = on_contention
 
     @classmethod
@@ -104,6 +108,12 @@ class SqlSink:
                 f"Use one of {', '.join(sorted(DATABASES))}; or no sink, and a body that may be repeated.",
                 problem="database",
             )
+        if engine.dialect.is_async:
+            raise SinkUnsafeError(
+                f"{engine.dialect.driver!r} is a driver for an event loop, which the connection of a sink would block.",
+                "Use an engine made by create_engine, with another driver.",
+                problem="database",
+            )
         return engine
 
     @property
@@ -114,11 +124,18 @@ class SqlSink:
 
     @cached_property
     def positions(self) -> Table:
-        """The table of positions, as SQLAlchemy has tables."""
-        from airflow_resume.sinks.databases import DATABASES
-        from airflow_resume.sinks.rows import table_of
+        """The table of positions, as SQLAlchemy has tables.
 
-        return table_of(self._table, self._schema, DATABASES[self.engine.dialect.name])
+        Raises:
+            SinkTableError: the database does not take its name.
+        """
+        from airflow_resume.sinks.databases import DATABASES
+        from airflow_resume.sinks.rows import check_names, table_of
+
+        database = DATABASES[self.engine.dialect.name]
+        table = table_of(self._table, self._schema, database)
+        check_names(table, self.target, database.longest_name)
+        return table
 
     def ddl(self) -> str:
         """The statement that makes the table of positions, for a user who may make tables."""
@@ -133,12 +150,14 @@ class SqlSink:
             Whether it was made.
 
         Raises:
-            SinkTableError: this user may not make it.
+            SinkTableError: this user may not make it, or its schema is missing.
+            SinkError: the connection was lost.
         """
+        from airflow_resume.sinks.databases import DATABASES
         from airflow_resume.sinks.rows import make_table
 
         with self.engine.connect() as connection:
-            return make_table(connection, self.positions, self.target)
+            return make_table(connection, self.positions, self.target, DATABASES[self.engine.dialect.name])
 
     def claim(self, identity: Sequence[JsonValue], claimant: Claimant) -> SqlPosition:
         """Claim a position; loops and watermarks do that.

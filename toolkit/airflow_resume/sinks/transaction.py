@@ -8,18 +8,20 @@ row tells whether it took place.
 
 A body that ends the transaction by itself would separate its rows from the position. SQLAlchemy tells us before it
 commits, and before it executes a statement, and then we refuse. The driver's own connection tells us nothing: for that
-there is the guard, see `databases`.
+there is the guard, see `databases`. It begins with a note, see `rows`. If the body commits, the note is in the table,
+also if the process dies right after that, and no attempt goes on until a person has looked.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Connection, event
+from sqlalchemy import Connection, NestedTransaction, event
+from sqlalchemy.exc import DBAPIError
 
-from airflow_resume.errors import SinkError, SinkUnsafeError, SupersededError
+from airflow_resume.errors import ResumeError, SinkError, SinkUnsafeError, SupersededError
 from airflow_resume.shown import get_logger
 from airflow_resume.sink_protocol import Claimant
 from airflow_resume.sinks.databases import Database
@@ -28,12 +30,28 @@ from airflow_resume.sinks.decide import (
     Stamp,
     decide_commit,
 )
-from airflow_resume.sinks.rows import FoundRow, PositionRow
+from airflow_resume.sinks.refusals import busy, kept_without_position
+from airflow_resume.sinks.rows import FoundRow, PositionRow, Unfinished
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pydantic import JsonValue
+    from sqlalchemy import PoolProxiedConnection
 
 log = get_logger(__name__)
+
+
+class LentConnection(Connection):
+    """The connection that a body gets. It tells when the body asks it for the driver's connection."""
+
+    @property
+    def connection(self) -> PoolProxiedConnection:
+        """The driver's connection, as SQLAlchemy gives it."""
+        tell: Callable[[], None] | None = vars(self).get("tell")
+        if tell is not None:
+            tell()
+        return super().connection
 
 
 class SqlPosition:
@@ -70,8 +88,15 @@ class SqlPosition:
         """Its number, where transactions have one."""
         self._problem: str | None = None
         """Why the transaction cannot be committed any more; None if it can."""
+        self._refusal: Exception | None = None
+        """Why the body may execute nothing more; None if it may."""
         self._is_lost = False
         """Whether another attempt has claimed the position."""
+        self._is_eager = False
+        """Whether the body may have kept the driver's connection, whose use nobody sees. Then each transaction begins,
+        with its guard, as soon as the one before is committed."""
+        connection.__class__ = LentConnection
+        vars(connection)["tell"] = self._lends_driver
         event.listen(connection, "begin", self._begun)
         event.listen(connection, "commit", self._about_to_commit)
         event.listen(connection, "rollback", self._about_to_roll_back)
@@ -81,23 +106,45 @@ class SqlPosition:
 
     @property
     def connection(self) -> Connection:
-        """The connection, in a transaction."""
-        if not self._connection.in_transaction():
-            self._connection.begin()
+        """The connection, in a transaction.
+
+        Raises:
+            SinkBusyError: another transaction has locked the database.
+        """
+        self._begin()
         if not self._has_guard:
             self._set_guard()
         return self._connection
 
-    def _begun(self, connection: Connection) -> None:
-        self._has_guard = False
+    def _lends_driver(self) -> None:
+        if not self._is_ours:
+            self._is_eager = True
+
+    def _begin(self) -> None:
         with self._ourselves():
-            self._database.begin(connection)
+            if not self._connection.in_transaction():
+                self._connection.begin()
+
+    def _begun(self, _connection: Connection) -> None:
+        self._has_guard = False
 
     def _set_guard(self) -> None:
-        """Set the guard, when the transaction has begun in the database too."""
-        with self._ourselves():
-            self._transaction = self._database.set_guard(self._connection)
+        """Begin the transaction in the database too, if it has not begun there, and set the guard."""
+        with self._ourselves(), self._busy():
+            self._database.begin(self._connection)
+            self._database.set_savepoint(self._connection)
+            self._transaction = self._row.note(self._connection, self._claimant, self._stamp)
         self._has_guard = True
+
+    @contextmanager
+    def _busy(self) -> Iterator[None]:
+        """Name the error of a lock that was not given."""
+        try:
+            yield
+        except DBAPIError as error:
+            if self._database.was_locked(error):
+                raise busy(self._row.identity, self._target) from error
+            raise
 
     def _about_to_commit(self, connection: Connection) -> None:
         if not self._is_ours:
@@ -111,7 +158,9 @@ class SqlPosition:
             self._problem = "rolled back"
 
     def _about_to_execute(self, _c: Any, _cursor: Any, statement: str, *_: Any) -> None:
-        if self._is_ours:
+        if self._refusal is not None and not self._is_ours:
+            raise self._refusal
+        if self._is_ours or self._is_begun_by_engine(statement):
             return
         if not self._has_guard:
             self._set_guard()
@@ -119,6 +168,10 @@ class SqlPosition:
             raise self._ended(
                 f"The body executes {' '.join(found['what'].upper().split())}, which ends the transaction."
             )
+
+    def _is_begun_by_engine(self, statement: str) -> bool:
+        """Whether a listener of the engine begins the transaction, as recipes for SQLite do."""
+        return not self._has_guard and self._database.is_begin(self._connection, statement)
 
     def _ended(self, what: str) -> SinkUnsafeError:
         return SinkUnsafeError(
@@ -145,7 +198,8 @@ class SqlPosition:
         Raises:
             SupersededError: another attempt has claimed the position. The transaction was rolled back.
             SinkUnsafeError: the body has ended the transaction by itself.
-            SinkError: the row of the position is gone.
+            SinkError: the transaction was rolled back by the database, or the row of the position is gone.
+            SinkBusyError: another transaction has locked the database.
             DBAPIError: the database refused the commit, so nothing of it is kept.
         """
         if self._problem is not None:
@@ -154,6 +208,7 @@ class SqlPosition:
         with self._ourselves():
             try:
                 if self._try_commit(position):
+                    self._begin_eagerly()
                     return
             except Exception as failure:  # noqa: BLE001  raised again, unless the commit took place
                 error = failure
@@ -165,14 +220,27 @@ class SqlPosition:
 
     def _try_commit(self, position: JsonValue) -> bool:
         """Whether the rows and the position were committed; False if this transaction or this attempt may not."""
-        connection = self.connection
-        if not self._database.has_kept(connection):
+        self._begin()
+        connection, has_note = self._connection, self._has_guard
+        if has_note and not self._database.has_kept(connection):
             return False
-        if not self._row.advance(connection, self._stamp, position, self._transaction):
+        if not has_note:
+            self._database.begin(connection)
+        elif not self._row.forget(connection, self._stamp, self._transaction):
+            return False
+        if not self._row.advance(connection, self._stamp, position):
             return False
         connection.commit()
         self._moved()
         return True
+
+    def _begin_eagerly(self) -> None:
+        if not self._is_eager:
+            return
+        try:
+            _ = self.connection
+        except Exception as error:  # noqa: BLE001  the commit took place; the next use raises it again
+            log.debug("%s: the next transaction did not begin: %r", self._target, error)
 
     def _drop_connection(self) -> None:
         """Have the database roll back, and use a new connection from now on.
@@ -192,7 +260,10 @@ class SqlPosition:
         Raises:
             As `commit`.
         """
-        found = self._read()
+        found, unfinished = self._read()
+        if unfinished is not None:
+            self._is_lost = True
+            raise kept_without_position(self._row, unfinished, self._target) from error
         became = decide_commit(None if found is None else found.stamp, self._stamp)
         match became:
             case Committed.YES:
@@ -209,32 +280,74 @@ class SqlPosition:
                     sink=self._target,
                 ) from error
             case Committed.NO:
-                raise error or self._ended("The body has ended the transaction by itself.")
+                raise self._refused(error) from error
 
-    def _read(self) -> FoundRow | None:
-        """The row, read in a transaction of its own.
+    def _refused(self, error: Exception | None) -> Exception:
+        """The error for a commit that did not take place."""
+        if isinstance(error, DBAPIError) and self._database.was_locked(error):
+            return busy(self._row.identity, self._target)
+        return error or SinkError(
+            f"The transaction of {self._row.identity} in {self._target} was rolled back before its end, by the database"
+            " (as after a deadlock) or by the body; or the body has changed the row of the position. Nothing of it was"
+            " committed.",
+            "A retry does it again, from the position on.",
+            sink=self._target,
+        )
+
+    def _read(self) -> tuple[FoundRow | None, Unfinished | None]:
+        """The row and a note, read in a transaction of its own.
 
         Where rows can be locked, this waits for a commit that is still under way, whose reply was lost.
         """
         with self._ourselves(), self._database.short_transaction(self._connection, self._patience):
-            return self._row.read(self._connection, lock=True)
+            found = self._row.read(self._connection, lock=True)
+            return found, self._row.unfinished(self._connection)
 
     def rollback(self) -> None:
         """Undo what the body did since the last commit."""
         with self._ourselves():
             try:
-                self._connection.rollback()
+                self._roll_back()
             except Exception as error:  # noqa: BLE001  without its connection, the database rolls back by itself
                 log.debug("%s: the roll back failed: %r", self._target, error)
                 self._connection.invalidate()
                 self._connection.rollback()
         self._problem = None
+        if self._has_guard:
+            self._has_guard = False
+            self._tell_unfinished()
 
-    def savepoint(self) -> AbstractContextManager[object]:
+    def _roll_back(self) -> None:
+        """Roll back, also what was executed by a connection of the driver that the body has kept."""
+        if self._connection.in_transaction():
+            self._connection.rollback()
+            return
+        with suppress(Exception):  # some drivers refuse it if no transaction has begun
+            self._connection.dialect.do_rollback(self._connection.connection)
+
+    def _tell_unfinished(self) -> None:
+        """Log it if the transaction that was to be rolled back had been committed before. The next claim refuses it."""
+        try:
+            unfinished = self._read()[1]
+        except Exception as error:  # noqa: BLE001  the next claim looks again
+            log.debug("%s: it is not known whether rows were kept: %r", self._target, error)
+        else:
+            if unfinished is not None:
+                self._connection.invalidate()  # whatever the body has set in it
+                self._connection.rollback()
+                log.error("%s", kept_without_position(self._row, unfinished, self._target))
+
+    def refuse(self, error: Exception) -> None:
+        """Raise this error when the body executes anything with a connection that it has kept."""
+        self._refusal = error
+
+    @contextmanager
+    def savepoint(self) -> Iterator[None]:
         """A block whose work is undone if it raises an error.
 
         Raises:
-            SinkUnsafeError: the database has no savepoints.
+            SinkUnsafeError: the database has no savepoints; or the block has committed.
+            SinkError: the whole transaction was rolled back in the block, or the connection was lost.
         """
         if not self._database.has_savepoints:
             raise SinkUnsafeError(
@@ -243,7 +356,39 @@ class SqlPosition:
                 problem="database",
                 sink=self._target,
             )
-        return self.connection.begin_nested()
+        nested = self.connection.begin_nested()
+        try:
+            yield
+        except BaseException as error:
+            self._end_savepoint(nested, error)
+            raise
+        self._end_savepoint(nested, None)
+
+    def _end_savepoint(self, nested: NestedTransaction, error: BaseException | None) -> None:
+        """Roll back to the savepoint, or release it. If it is gone, so is the transaction.
+
+        Args:
+            nested: the savepoint.
+            error: of the block; None if there was none.
+
+        Raises:
+            SinkUnsafeError, SinkError: as `savepoint`.
+        """
+        if isinstance(error, ResumeError) and not nested.is_active:
+            return
+        with self._ourselves():
+            try:
+                nested.commit() if error is None else nested.rollback()
+            except DBAPIError as failure:
+                cause: BaseException = error or failure
+            else:
+                if not self._connection.invalidated:
+                    return
+                cause = error or RuntimeError("the connection was lost")
+            self._drop_connection()
+            if (unfinished := self._read()[1]) is not None:
+                raise kept_without_position(self._row, unfinished, self._target) from cause
+            raise self._refused(None) from cause
 
     def close(self) -> None:
         """Undo what was not committed, give the claim back, and give the connection back to its pool."""
@@ -251,9 +396,12 @@ class SqlPosition:
             return
         try:
             with self._ourselves():
-                self._connection.rollback()
-                if not self._is_lost and self._row.release(self.connection, self._stamp, self._claimant):
-                    self._connection.commit()
+                self._roll_back()
+                if not self._is_lost:
+                    self._begin()
+                    self._database.begin(self._connection)
+                    if self._row.release(self._connection, self._stamp, self._claimant):
+                        self._connection.commit()
         except Exception as error:  # noqa: BLE001  the claim is then taken over by the next attempt all the same
             log.debug("%s: the claim of %s was not given back: %r", self._target, self._row.identity, error)
         finally:

@@ -16,43 +16,44 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
-from airflow_resume.sink_protocol import Claimant, ClaimedPosition
+from airflow_resume.sink_protocol import Claimant, ClaimedPosition, refuse_in
 from airflow_resume.testing.crashes.outcome import ExplorationOutcome, Oracle
 from airflow_resume.testing.errors import OracleBrokenError
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
-    from airflow_resume.sinks import SqlSink
-
 
 class WatchedSink:
-    """A SQL sink whose steps are points: before the position is written, before the commit, and after it.
+    """A sink whose steps are points: before the position is written, before the commit, and after it.
 
-    Before the position is written, the rows of the body are in the transaction. Before the commit, the position is too.
-    After it, the reply may get lost (`"reply_lost"`). Every commit has the last two points, also those of a claim.
+    Before the position is written, the rows of the body are in the transaction, or in memory. Before the commit, the
+    position is too. After it, the reply may get lost (`"reply_lost"`). Every commit has the last two points, also those
+    of a claim.
 
     Pass it to `world.watch` in each attempt. The sink and its engine belong to the attempt, because a process that dies
     takes its connections along.
 
     Args:
-        sink: that keeps the positions.
+        sink: that keeps the positions: a `SqlSink`, or one of a lake such as a `DeltaSink`.
     """
 
     observed_as = "store"
 
-    def __init__(self, sink: SqlSink) -> None:
+    def __init__(self, sink: Any) -> None:
         self._sink = sink
         self.observer: Callable[[str, str], object] | None = None
+        if hasattr(sink, "commits"):
+            sink.commits = self._commit
+            return
         dialect: Any = sink.engine.dialect
         commit = dialect.do_commit
+        dialect.do_commit = lambda raw: self._commit(lambda: commit(raw))
 
-        def do_commit(raw: Any) -> None:
-            self.reach("before", "commit")
-            commit(raw)
-            self.reach("after", "commit")
-
-        dialect.do_commit = do_commit
+    def _commit(self, commit: Callable[[], None]) -> None:
+        self.reach("before", "commit")
+        commit()
+        self.reach("after", "commit")
 
     def reach(self, phase: str, what: str) -> None:
         """Pass a point."""
@@ -62,7 +63,13 @@ class WatchedSink:
     @property
     def target(self) -> str:
         """That of the sink."""
-        return self._sink.target
+        target: str = self._sink.target
+        return target
+
+    @property
+    def script(self) -> str | None:
+        """That of the sink."""
+        return self._sink.script
 
     def claim(self, identity: Sequence[JsonValue], claimant: Claimant) -> WatchedPosition:
         """Claim a position, as the sink does.
@@ -99,6 +106,10 @@ class WatchedPosition:
     def rollback(self) -> None:
         """Roll back, as the sink does."""
         self._claimed.rollback()
+
+    def refuse(self, error: Exception) -> None:
+        """Let nothing more be written, as the sink does."""
+        refuse_in(self._claimed, error)
 
     def savepoint(self) -> AbstractContextManager[object]:
         """A savepoint of the sink."""

@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from airflow_resume.attempt import Attempt, how_to_start_over
 from airflow_resume.errors import DanglingReferenceError, UnreadableRecordError
-from airflow_resume.loops.keeping.in_sink import Unreadable, check_no_sink, facts_of_missing, record_in_sink
+from airflow_resume.loops.keeping.in_sink import (
+    Unreadable,
+    check_no_sink,
+    check_not_lost,
+    facts_of_missing,
+    origin_of,
+    record_in_sink,
+)
 from airflow_resume.loops.keeping.ledger import Ledger
 from airflow_resume.loops.loop_record import Level, LevelChanges, LoopRecord, Opened
 from airflow_resume.loops.opening import (
@@ -25,7 +32,7 @@ from airflow_resume.loops.progress import in_words
 from airflow_resume.loops.sources.source import Source
 from airflow_resume.record import StoredRecord
 from airflow_resume.shown import get_logger
-from airflow_resume.sink_protocol import ClaimedPosition
+from airflow_resume.sink_protocol import ClaimedPosition, script_of
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -78,8 +85,11 @@ def prepared_claim(
     """
     in_store = read_record(stored)
     found = in_store if sink is None else record_in_sink(stored, in_store, sink)
+    origin = _origin(found, in_store, plan, attempt)
     facts = _facts_about(found, plan, attempt, is_in_store=in_store is not None)
     opening = decide_opening(facts, plan.policy)
+    if found is None and isinstance(in_store, LoopRecord):
+        _check_not_lost(in_store, plan, attempt)
     if isinstance(facts, SavedFacts):
         if facts.damaged is not None and opening in UNREADABLE:
             found = stored.unreadable(facts.damaged)
@@ -97,6 +107,7 @@ def prepared_claim(
     if opening is Opening.NOTHING_LEFT and plan.keeping.store is not None and found is not None:
         _say_that_nothing_is_left(plan.name, found, attempt)
     record = _claimed(found, opening, plan, attempt)
+    record = record.changed(origin=origin)
     take_up_age(record, plan.source)
     ledger = Ledger(plan.key, plan.source, record, now=plan.now)
     text = in_words(
@@ -109,6 +120,27 @@ def prepared_claim(
     record = record.changed(pos_at=ledger.age.received(record.pos), in_words=text)
     changes = facts.changes if isinstance(facts, SavedFacts) else ()
     return Claim(opening=opening, changes=changes, record=record, ledger=ledger)
+
+
+def _origin(
+    found: LoopRecord | Unreadable | None, in_store: LoopRecord | Unreadable | None, plan: Plan[Any], attempt: Attempt
+) -> str | None:
+    """What tells a script with a sink from others; None for a task, which has its ids, and without a sink.
+
+    Raises:
+        SinkUnsafeError: as `origin_of`.
+    """
+    if plan.keeping.sink is None or attempt.has_identity:
+        return None
+    in_sink = found if isinstance(found, LoopRecord) else None
+    kept = in_store if isinstance(in_store, LoopRecord) else None
+    return origin_of(in_sink, kept, plan, script_of(plan.keeping.sink))
+
+
+def _check_not_lost(in_store: LoopRecord, plan: Plan[Any], attempt: Attempt) -> None:
+    facts = facts_of(in_store, plan.source, attempt=attempt, definition=plan.definition, now=plan.now())
+    target = "" if plan.keeping.sink is None else plan.keeping.sink.target
+    check_not_lost(in_store, decide_opening(facts, plan.policy), plan, target, is_task=attempt.has_identity)
 
 
 def _facts_about(

@@ -20,7 +20,7 @@ from airflow_resume.errors import SinkUnsafeError
 from airflow_resume.loops.keeping.keeper import Keeper
 from airflow_resume.loops.loop_record import LoopRecord
 from airflow_resume.loops.plan import Keeping
-from airflow_resume.sink_protocol import ClaimedPosition
+from airflow_resume.sink_protocol import ClaimedPosition, refuse_in
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -60,9 +60,17 @@ class CommittingKeeper(Keeper):
         self._must_write = self._is_abandoned = False
         self._open: dict[str, Callable[[], bool]] = {}
 
+    has_sink = True
+
     @property
     def connection(self) -> Any:
-        """The connection of the sink, in a transaction."""
+        """The connection of the sink, in a transaction.
+
+        Raises:
+            SinkUnsafeError: the loop was left before its end, so nothing more is committed.
+        """
+        if self._is_abandoned:
+            raise left_too_early(self._name)
         return self._sink.connection
 
     @property
@@ -94,6 +102,8 @@ class CommittingKeeper(Keeper):
         super().flush_rest(seconds)
 
     def _commit(self) -> None:
+        if self._is_abandoned:  # a connection of the driver that the body has kept cannot be refused
+            self._sink.rollback()
         self._open = {name: is_open for name, is_open in self._open.items() if is_open()}
         if self._open and not self._is_abandoned:
             name = next(iter(self._open))
@@ -109,10 +119,11 @@ class CommittingKeeper(Keeper):
         self.is_dirty = True
 
     def abandon(self) -> None:
-        """Undo the work since the last commit."""
+        """Undo the work since the last commit, and let nothing more be written."""
         if not self._is_abandoned:
             self._is_abandoned = True
             self._sink.rollback()
+            refuse_in(self._sink, left_too_early(self._name))
 
     def leave_open(self, name: str, is_open: Callable[[], bool]) -> None:
         """Commit nothing while there is work of an element that is not acked."""
@@ -127,3 +138,17 @@ class CommittingKeeper(Keeper):
     def release(self) -> None:
         """Give the claim and the connection back."""
         self._sink.close()
+
+
+def left_too_early(name: str) -> SinkUnsafeError:
+    """The error for what is written after a loop was left by a `break` or an error, and before its `with` ends.
+
+    Args:
+        name: of the loop.
+    """
+    return SinkUnsafeError(
+        f"The loop {name!r} was left before its end, by a `break` or by an error that was caught. What is written now"
+        " would be rolled back, together with the work of its last element.",
+        "Write it in the body of the loop, or on another connection, or after the loop has come to its end.",
+        problem="use",
+    )

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import secrets
 from dataclasses import replace
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from airflow_resume.attempt import Attempt, Cleared, how_to_start_over
 from airflow_resume.errors import DanglingReferenceError, SinkUnsafeError, UnreadableRecordError
 from airflow_resume.loops.loop_record import LoopRecord
-from airflow_resume.loops.opening import SavedFacts
+from airflow_resume.loops.opening import Opening, SavedFacts
+from airflow_resume.loops.plan import Plan
 from airflow_resume.record import StoredRecord
 from airflow_resume.shown import get_logger
 from airflow_resume.sink_protocol import ClaimedPosition
@@ -75,3 +77,56 @@ def check_no_sink(found: LoopRecord | Unreadable | None, name: str, *, is_task: 
             f"Give it the sink again, or {how_to_start_over(is_task=is_task)} to start over.",
             problem="option",
         )
+
+
+def check_not_lost(in_store: LoopRecord, opening: Opening, plan: Plan[Any], target: str, *, is_task: bool) -> None:
+    """Check that a sink without a position is not another one than that of an earlier attempt.
+
+    Args:
+        in_store: the record in the store, which an attempt with a sink has written.
+        opening: what would be done with it.
+        plan: of the loop.
+        target: what the sink is called in messages.
+        is_task: whether there is a task, and not a script.
+
+    Raises:
+        SinkUnsafeError: elements are done according to the record, and would be done again.
+    """
+    if not in_store.has_begun or not (opening.keeps_position or opening.fails):
+        return
+    raise SinkUnsafeError(
+        f"The sink of the loop {plan.name!r} in {target} has no position, and the record in its store says that an"
+        f" earlier attempt has kept one, with {in_store.n} elements done. Their rows would be written twice.",
+        "Give the sink its old table= and database again. If they were restored to before the first commit, or if it is"
+        f" to begin anew here, {how_to_start_over(is_task=is_task)}.",
+        problem="lost",
+        sink=target,
+    )
+
+
+def origin_of(found: LoopRecord | None, in_store: LoopRecord | None, plan: Plan[Any], script: str | None) -> str:
+    """What tells this script from others, whose loops may have the same name.
+
+    Args:
+        found: the record in the sink.
+        in_store: the record in the store.
+        plan: of the loop.
+        script: the name that the script has given to itself.
+
+    Raises:
+        SinkUnsafeError: the position belongs to another script, and has rows behind it.
+    """
+    kept = None if in_store is None or not in_store.sink else in_store.origin
+    ours = script or kept or secrets.token_hex(8)
+    if found is None or not found.has_begun:
+        return ours
+    is_known = script is not None or (in_store is not None and in_store.sink)
+    if (found.origin is None and is_known) or (found.origin is not None and found.origin in {script, kept}):
+        return ours
+    continued = f"SqlSink(..., script={found.origin or plan.name!r})"
+    raise SinkUnsafeError(
+        f"The position of the loop {plan.name!r} in the sink belongs to another script, or to another store than this"
+        f" one{'' if found.origin is None else f': it belongs to the script {found.origin!r}'}.",
+        f"Give the loop another name. If it is this script, and its store was lost, continue with {continued}.",
+        problem="foreign",
+    )

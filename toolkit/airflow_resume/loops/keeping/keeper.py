@@ -62,6 +62,9 @@ class Keeper:
         """When to offer the next record, and when to look at it again: the store may not complete a write."""
         self._careful_until = now + self._patience if careful else now
 
+    has_sink = False
+    """Whether the record is kept in a sink, too."""
+
     @property
     def connection(self) -> Any:
         """The connection of the sink.

@@ -120,14 +120,18 @@ class OuterSession(LoopSession):
         registered = before_last_message(end, owner=attempt.process, key=plan.key, is_abandoned=is_abandoned)
         at_end.callback(registered.remove)
         sink: ClaimedPosition | None = None
+        is_in_sink = False
         try:
             with attempt.using(plan.key):
                 if plan.keeping.sink is not None:
                     identity = ["loop", *attempt.scope.identity(), plan.key]
                     sink = plan.keeping.sink.claim(identity, Claimant.of(attempt))
                 claim = prepared_claim(stored, plan, attempt, sink)
+                if sink is not None and sink.position is None:  # the store may say that there is one only afterwards
+                    sink.commit(stored.fitted(claim.record)[1])
+                    is_in_sink = True
                 written = stored.write(claim.record)
-                if sink is not None:
+                if sink is not None and not is_in_sink:
                     sink.commit(stored.encode(written))
             session = cls(plan, stored, attempt, claim, at_end, sink=sink)
             session._meter.opened(claim.opening, claim.record.at.stalls)
@@ -139,6 +143,8 @@ class OuterSession(LoopSession):
             if claim is not None and not isinstance(error, ResumeError):
                 # It was interrupted. Write the claim with `left=True`, so that this attempt does not count as a death.
                 record = claim.record.changed(at=claim.record.at.changed(left=True))
+                if sink is not None and sink.position is None and not is_in_sink:
+                    record = record.changed(sink=None)
                 note = channel_of(store).submit(partial(stored.write, record))
                 attempt.give_back(plan.key)
                 before_last_message(note.result, owner=attempt.process, key=plan.key, is_abandoned=lambda: True)

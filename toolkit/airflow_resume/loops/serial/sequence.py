@@ -114,7 +114,9 @@ def opened(run: LoopRun[T]) -> Iterator[OpenLoop[T]]:
         try:
             yield run.loop
         except BaseException as error:
-            if not (run.managed and isinstance(error, GeneratorExit)):
+            if run.managed and isinstance(error, GeneratorExit):
+                run.left_early()
+            else:
                 run.close(error)
             raise
         if not (run.managed or run.loop.deliveries.unacked):

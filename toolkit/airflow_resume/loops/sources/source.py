@@ -34,8 +34,9 @@ class Source(ABC, Generic[T_co]):
     """The name of this kind of source in the record. Positions of another kind have no meaning in this source."""
     noun: str = "element"
     """What the log calls one element."""
-    on_expired: OnExpired = "fail"
-    """What the loop does when `elements` raises `TokenExpiredError`: start over once, or fail."""
+    on_expired: OnExpired | None = "fail"
+    """What the loop does when `elements` raises `TokenExpiredError`: start over once, or fail. None: it starts over,
+    unless it has a sink, to which it would append its rows again."""
     max_age: timedelta | None = None
     """How long a position is valid after its page was received, if that is known."""
 

@@ -51,7 +51,8 @@ class CursorToken(PagedSource[T]):
             failures never count.
         max_age: how long a token is valid after it was received, if the API says so. It is checked when the loop is
             opened and before every fetch, so that a token which is too old is never sent.
-        on_expired: `"restart"` (default) starts the loop over, once; `"fail"` fails the task.
+        on_expired: `"restart"` starts the loop over, once; `"fail"` fails the task. By default `"restart"`, and with a
+            sink `"fail"`.
         max_empty: how many pages without an item may follow each other; 1,000 by default. They are delivered as well.
         now: the clock of points in time, for `max_age`.
         monotonic: the clock of this process in seconds, for `max_age`.
@@ -71,7 +72,7 @@ class CursorToken(PagedSource[T]):
         *,
         expired: Expired | None = None,
         max_age: timedelta | None = None,
-        on_expired: OnExpired = "restart",
+        on_expired: OnExpired | None = None,
         max_empty: int = 1000,
         now: Callable[[], datetime] = utc_now,
         monotonic: Callable[[], float] = time.monotonic,
@@ -80,7 +81,8 @@ class CursorToken(PagedSource[T]):
         self._is_expired = _test_of(expired)
         if max_age is not None:
             check_duration("max_age", max_age)
-        check_choice("on_expired", on_expired, OnExpired)
+        if on_expired is not None:
+            check_choice("on_expired", on_expired, OnExpired)
         check_whole("max_empty", max_empty, least=0)
         check_function("now", now)
         check_function("monotonic", monotonic)

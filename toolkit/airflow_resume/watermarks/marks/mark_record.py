@@ -124,6 +124,7 @@ class MarkChanges(RecordChanges, total=False):
     outbox: tuple[OutboxEntry, ...]
     untold: Untold | None
     taken_up: Yes | None
+    sink: tuple[str, str] | None
 
 
 class MarkRecord(Record):
@@ -146,6 +147,7 @@ class MarkRecord(Record):
         lag_seconds: how much earlier the mark was than the time of this write; None if it is not a point in time.
         outbox: windows that events may not have published yet, see `outbox`. `untold`: the same in older records.
         taken_up: this is a record of version 0.1, and the mark is stored under another key now.
+        sink: the mark is kept in a sink: the epoch since which it is, and a random text that the sink has beside it.
     """
 
     FIRST = ("at", "lag_seconds", "rev", "by", "owner")
@@ -167,10 +169,16 @@ class MarkRecord(Record):
     outbox: tuple[OutboxEntry, ...] = ()
     untold: Untold | None = None
     taken_up: Yes | None = None
+    sink: tuple[str, str] | None = None
 
     def changed(self, **changes: Unpack[MarkChanges]) -> Self:
         """The record with these fields; raises as `with_changes`."""
         return self.with_changes(changes)
+
+    @property
+    def kept_in(self) -> str | None:
+        """What tells the sink that keeps the mark; None if none does, or if somebody has set the mark since."""
+        return self.sink[1] if self.sink is not None and self.sink[0] == self.epoch else None
 
     def claimed_as(self) -> str:
         """Which mark it is, and where it stands."""
@@ -264,6 +272,7 @@ class WindowRecord(Record):
         reset: the mark was set to `at`, and nothing was loaded from there yet.
         ties: of the mark, so that a retry skips the same rows.
         settles: nothing before the end changes any more.
+        sink: whether the mark was kept in a sink. Then only an attempt with the sink may load the window.
         done: slices before this value are loaded and committed (`window.split`).
         reached: how far this run has moved the mark, in slices or in an earlier attempt.
     """
@@ -282,6 +291,7 @@ class WindowRecord(Record):
     reset: Pending | None = None
     ties: tuple[str, ...] | None = None
     settles: Flag = False
+    sink: Yes | None = None
     done: JsonValue = None
     reached: JsonValue = None
     state: WindowState = WindowState.PENDING

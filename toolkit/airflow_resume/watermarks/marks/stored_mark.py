@@ -12,9 +12,7 @@ from collections.abc import Callable
 from typing import Generic, TypeVar
 
 from airflow_resume.attempt import Attempt, Scope
-from airflow_resume.errors import (
-    WatermarkError,
-)
+from airflow_resume.errors import SinkUnsafeError, WatermarkError
 from airflow_resume.record import StoredRecord
 from airflow_resume.shown import get_logger
 from airflow_resume.store import StateStore
@@ -179,6 +177,48 @@ class StoredMark(Generic[T]):
             key=self.key,
             asset=self._options.asset.name,
         )
+
+    def keep_in(self, sink: str) -> None:
+        """Note that a sink keeps the mark.
+
+        Args:
+            sink: what tells it from others.
+
+        Raises:
+            WatermarkError: others kept writing it.
+        """
+        self._before_write()
+        for _ in range(MAX_MERGES):
+            record = self._record()
+            if record is None or record.kept_in == sink:
+                return
+            written = self._slot.write(record.changed(rev=record.rev + 1, sink=(record.epoch, sink)))
+            if self._record() == written:
+                return
+        raise WatermarkError(
+            f"Other runs kept writing {self.key!r}.",
+            "A retry writes it again.",
+            key=self.key,
+            asset=self._options.asset.name,
+        )
+
+    def check_no_sink(self, mark: MarkRecord | None = None) -> None:
+        """Check, for a run without a sink, that no sink keeps the mark. It may be ahead of the mark.
+
+        Args:
+            mark: the present mark, if it was read.
+
+        Raises:
+            SinkUnsafeError: one does.
+        """
+        record = mark or self._record()
+        if record is not None and record.kept_in is not None:
+            raise SinkUnsafeError(
+                f"The mark {self.key!r} is kept in a sink, and this run has none. The sink may be ahead of the mark, so"
+                " that rows would be written twice.",
+                f"Give it the sink again. Or, to continue without it, say from where: {self._codec.by_hand()}",
+                problem="option",
+            )
 
     def move(
         self,

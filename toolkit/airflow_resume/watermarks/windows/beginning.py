@@ -29,8 +29,8 @@ class Beginning(Generic[T]):
         keeper: of the window.
     """
 
-    def __init__(self, stores: RunStores[T], keeper: Keeper) -> None:
-        self._stores, self._keeper = stores, keeper
+    def __init__(self, stores: RunStores[T], keeper: Keeper, *, has_sink: bool) -> None:
+        self._stores, self._keeper, self._has_sink = stores, keeper, has_sink
         self._options, self._cursor = stores.options, stores.options.cursor
         self._mark_key, self._parsed = stores.keys.mark, stores.parsed
 
@@ -96,6 +96,8 @@ class Beginning(Generic[T]):
                 stored=begun.type,
                 expected=self._cursor.type,
             )
+        if begun.sink and not self._has_sink:
+            self._stores.mark.check_no_sink()
         # A body that starts over on `is_initial`, such as by emptying its table, would lose what was loaded since.
         is_reset = begun.reset is not None and self._stores.mark.is_pending(begun.epoch)
         claim = self._stores.attempt.claim(utc_now())
@@ -117,6 +119,8 @@ class Beginning(Generic[T]):
             stored.check_owner(mark)
         at = self._parsed(mark.at)
         ceiling = self._options.ceiling()
+        if override is None and not self._has_sink:
+            stored.check_no_sink(mark)
         if override is not None:
             bounds, origin = override.bounds, override.origin
             log.warning("This run loads %s to %s, as its %s says", bounds.start, bounds.end, origin)
@@ -177,6 +181,7 @@ class Beginning(Generic[T]):
             base_rev=mark.rev,
             epoch=mark.epoch,
             claim=self._stores.attempt.claim(utc_now()),
+            sink=True if self._has_sink else None,
             **fields,
         )
 

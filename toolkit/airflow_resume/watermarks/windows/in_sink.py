@@ -8,6 +8,7 @@ window of the earlier attempt.
 
 from __future__ import annotations
 
+import secrets
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 
 from airflow_resume.errors import SinkUnsafeError, UnreadableRecordError, WatermarkError
@@ -52,7 +53,10 @@ class MarkInSink(Generic[T]):
             )
         identity: list[JsonValue] = ["watermark", options.asset.name, options.name, stores.partition]
         self._claimed: ClaimedPosition = sink.claim(identity, Claimant.of(stores.attempt))
+        self._target = sink.target
         self._at: JsonValue = None
+        self._origin = ""
+        """A random text by which this sink is told from others. It is beside the mark, in the sink and in Airflow."""
 
     @property
     def connection(self) -> Any:
@@ -63,16 +67,47 @@ class MarkInSink(Generic[T]):
         """Move Airflow's mark to that of the sink, and forget a window that an earlier attempt has begun.
 
         If a person or a program has set the mark since the last commit of the sink, that mark counts.
+
+        Raises:
+            SinkUnsafeError: another sink keeps the mark, or this one has lost it.
         """
         stores = self._stores
         self._forget_window()
         mark = stores.mark.find(moves=True)
         stores.mark.check_owner(mark)
         kept = self._kept()
+        self._check_is_same(mark, kept)
+        self._origin = (kept or {}).get("origin") or secrets.token_hex(8)
         if kept is None or (mark.pending in {"rewind", "reset"} and mark.epoch != kept["epoch"]):
             self._at = mark.at
+            self._keep(mark.epoch, None if mark.ties is None else [*mark.ties])
             return
         self._at = kept["at"]
+        self._follow(mark, kept)
+        mark = stores.mark.find(moves=True) if mark.at != kept["at"] else mark
+        if mark.kept_in != self._origin:
+            self._keep(mark.epoch, kept["ties"])
+
+    def _check_is_same(self, mark: MarkRecord, kept: dict[str, Any] | None) -> None:
+        if mark.kept_in is None or (kept is not None and kept.get("origin") == mark.kept_in):
+            return
+        raise SinkUnsafeError(
+            f"The mark {mark.key!r} is kept in another sink: the one in {self._target} has no position of it. Its rows"
+            " would be written twice.",
+            "Give the sink its old table= and database again. If they were restored to before the first commit, or if"
+            f" it is to begin here, say from where: {self._stores.mark.by_hand()}",
+            problem="lost",
+            sink=self._target,
+        )
+
+    def _keep(self, epoch: str, ties: JsonValue) -> None:
+        """Keep the mark in the sink, as it is, and note in Airflow that the sink keeps it."""
+        self._commit(epoch, ties)
+        self._stores.mark.keep_in(self._origin)
+
+    def _follow(self, mark: MarkRecord, kept: dict[str, Any]) -> None:
+        """Move Airflow's mark to that of the sink."""
+        stores = self._stores
         here: Any = stores.options.cursor.parse(kept["at"], what="the mark in the sink")
         there: Any = stores.parsed(mark.at)
         if here == there:
@@ -126,8 +161,11 @@ class MarkInSink(Generic[T]):
             new: Any = cursor.parse(token.new, what="the end")
             if self._at is None or cursor.parse(self._at, what="the mark") < new:
                 self._at = token.new
-        ties: JsonValue = None if token.ties is None else [*token.ties]
-        self._claimed.commit({"v": 1, "at": self._at, "type": cursor.type, "epoch": token.epoch, "ties": ties})
+        self._commit(token.epoch, None if token.ties is None else [*token.ties])
+
+    def _commit(self, epoch: str, ties: JsonValue) -> None:
+        kept: dict[str, JsonValue] = {"v": 1, "at": self._at, "type": self._stores.options.cursor.type, "epoch": epoch}
+        self._claimed.commit({**kept, "ties": ties, "origin": self._origin})
 
     def close(self) -> None:
         """Undo what was not committed, and give the claim back."""

@@ -154,6 +154,20 @@ class Window(QueryConditions[T]):
             raise WatermarkError("This window was not begun by a watermark, and has no connection.")
         return self.keeper.connection
 
+    def append(self, rows: Any) -> None:
+        """Append rows to the table of the sink, such as a `DeltaSink`. They are committed together with the mark.
+
+        Args:
+            rows: a list of dicts, an Arrow table, a record batch, or a data frame of pandas or polars.
+
+        Raises:
+            WatermarkError: the watermark has no `sink=`.
+            TypeError, ValueError: the sink is none of a table, or the rows do not fit it. Nothing was appended.
+        """
+        from airflow_resume.sink_protocol import append_to  # few windows have a sink
+
+        append_to(self.connection, rows)
+
     def check(self) -> None:
         """Check that no other attempt has replaced this one, for example after a lost worker. It costs one request.
 

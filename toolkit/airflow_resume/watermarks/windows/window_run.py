@@ -95,7 +95,7 @@ class WindowRun(Generic[T]):
         """
         if self._in_sink is not None:
             self._in_sink.align()
-        return Beginning(self._stores, self).begin(again=again)
+        return Beginning(self._stores, self, has_sink=self._in_sink is not None).begin(again=again)
 
     @contextmanager
     def told(self) -> Iterator[None]:

@@ -1,0 +1,383 @@
+"""What becomes of a body that ends the transaction where nobody sees it, on every database."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import Engine, create_engine, event, insert, text
+from sqlalchemy.exc import DBAPIError
+
+from airflow_resume import checkpoint
+from airflow_resume.errors import SinkError, SinkUnsafeError
+from airflow_resume.loops import Skip
+from airflow_resume.sink_protocol import Claimant
+from airflow_resume.sinks import SqlSink, hook_on
+from airflow_resume.testing import TaskAttempt, task_context
+from tests.support.sinks.places import KINDS, ROWS, place_of, rows_in
+
+
+class BodyError(Exception):
+    """What a body raises."""
+
+
+@pytest.fixture(params=KINDS)
+def kind(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def url(kind: str, tmp_path: Path) -> Iterator[str]:
+    with place_of(kind, tmp_path) as url:
+        yield url
+
+
+@pytest.fixture
+def engine(url: str) -> Iterator[Engine]:
+    engine = create_engine(url)
+    yield engine
+    engine.dispose()
+
+
+@pytest.fixture
+def sink(engine: Engine) -> SqlSink:
+    return SqlSink(engine, patience=timedelta(seconds=1))
+
+
+@pytest.fixture
+def attempt() -> TaskAttempt:
+    return task_context(retries=9)
+
+
+def by_cursor(*statements: str) -> Callable[[Any], None]:
+    def execute(loop: Any) -> None:
+        cursor = loop.connection.connection.cursor()
+        for statement in statements:
+            cursor.execute(statement)
+        cursor.close()
+
+    return execute
+
+
+def by_text(*statements: str) -> Callable[[Any], None]:
+    def execute(loop: Any) -> None:
+        for statement in statements:
+            loop.connection.execute(text(statement))
+
+    return execute
+
+
+EVERYWHERE: dict[str, Callable[[Any], object]] = {
+    "connection.connection.commit()": lambda loop: loop.connection.connection.commit(),
+    "driver_connection.commit()": lambda loop: loop.connection.connection.driver_connection.commit(),
+    "a cursor of the driver": by_cursor("COMMIT"),
+}
+ENDINGS: dict[str, dict[str, Callable[[Any], object]]] = {
+    "sqlite": EVERYWHERE,
+    "postgresql": {**EVERYWHERE, "select 1; commit": by_text("select 1; commit")},
+    "duckdb": {**EVERYWHERE, "select 1; commit": by_text("select 1; commit")},
+    "mysql": {
+        **EVERYWHERE,
+        "/*!50000 commit */": by_text("/*!50000 commit */"),
+        "EXECUTE IMMEDIATE": by_text("EXECUTE IMMEDIATE 'commit'"),
+        "PREPARE": by_text("PREPARE hidden FROM 'commit'", "EXECUTE hidden"),
+        "CALL": by_text("CALL hidden_commit()"),
+        "CREATE by the driver": by_cursor("CREATE TABLE made_by_body (id int)"),
+        "autocommit(True)": lambda loop: loop.connection.connection.driver_connection.autocommit(True),
+    },
+}
+ALL = [(kind, ending) for kind, endings in ENDINGS.items() for ending in endings]
+
+
+def load(sink: SqlSink, attempt: TaskAttempt, end: Callable[[Any], object], *, fails: bool, **options: Any) -> None:
+    """Append rows; the transaction of the third one is ended after its row is written."""
+    with checkpoint([1, 2, 3, 4, 5], name="rows", sink=sink, context=attempt.context, **options) as loop:
+        for number in loop:
+            loop.connection.execute(insert(ROWS), {"id": number})
+            if number == 3:
+                end(loop)
+                loop.connection.execute(insert(ROWS), {"id": 30})
+                if fails:
+                    raise BodyError
+
+
+def skipped_load(sink: SqlSink, attempt: TaskAttempt, end: Callable[[Any], object]) -> None:
+    skip = Skip(on=(Exception,))
+    with checkpoint(
+        [1, 2, 3, 4, 5], name="rows", sink=sink, context=attempt.context, skip=skip, commit_every=6
+    ) as loop:
+        for number in loop:
+            with loop.skipping():
+                loop.connection.execute(insert(ROWS), {"id": number})
+                if number == 3:
+                    end(loop)
+                    raise BodyError
+
+
+@pytest.fixture(params=ALL, ids="-".join)
+def ending(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Engine, Callable[[Any], object]]]:
+    kind, name = request.param
+    with place_of(kind, tmp_path) as url:
+        engine = create_engine(url)
+        if kind == "mysql":
+            with engine.begin() as connection:
+                connection.execute(text("CREATE PROCEDURE hidden_commit() BEGIN COMMIT; END"))
+        yield engine, ENDINGS[kind][name]
+        engine.dispose()
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_rows_that_are_kept_without_their_position_are_noticed_and_not_written_again(
+    ending: tuple[Engine, Callable[[Any], object]], attempt: TaskAttempt, *, fails: bool
+) -> None:
+    engine, end = ending
+    sink = SqlSink(engine)
+    with pytest.raises(BodyError if fails else SinkUnsafeError) as raised:
+        load(sink, attempt, end, fails=fails)
+    if isinstance(raised.value, SinkUnsafeError):
+        assert raised.value.problem == "kept"
+    kept = rows_in(engine)
+    assert kept[:3] == [1, 2, 3]
+    for _ in range(2):
+        attempt = attempt.retry()
+        with pytest.raises(SinkUnsafeError, match="was committed without its position") as refused:
+            load(sink, attempt, lambda _loop: None, fails=False)
+        assert refused.value.problem == "kept"
+    assert rows_in(engine) == kept
+    with engine.begin() as person:  # who looks at the rows, deletes them, and then does what the remedy says
+        person.execute(ROWS.delete().where(ROWS.c.id.in_([3, 30])))
+        person.execute(text(str(refused.value.remedy).partition("then: ")[2].rstrip(".")))
+    load(sink, attempt.retry(), lambda _loop: None, fails=False)
+    assert rows_in(engine) == [1, 2, 3, 4, 5, 30]
+
+
+def test_a_skipped_element_does_not_hide_it(
+    ending: tuple[Engine, Callable[[Any], object]], attempt: TaskAttempt
+) -> None:
+    engine, end = ending
+    if engine.dialect.name == "duckdb":
+        pytest.skip("it has no savepoints")
+    sink = SqlSink(engine)
+    with pytest.raises(SinkUnsafeError):
+        skipped_load(sink, attempt, end)
+    with pytest.raises(SinkUnsafeError, match="was committed without its position"):
+        load(sink, attempt.retry(), lambda _loop: None, fails=False)
+    assert rows_in(engine) == [1, 2, 3]
+
+
+KILLED = """
+    import os, signal, sys
+    from sqlalchemy import create_engine, insert
+    from airflow_resume import checkpoint
+    from airflow_resume.sinks import SqlSink
+    from airflow_resume.store import MemoryStore
+    from tests.support.sinks.places import ROWS
+
+    sink = SqlSink(create_engine(sys.argv[1]), script="killed")
+    with checkpoint([1, 2, 3], name="rows", sink=sink, store=MemoryStore()) as loop:
+        for number in loop:
+            loop.connection.execute(insert(ROWS), {"id": number})
+            if number == 2:
+                loop.connection.connection.driver_connection.commit()
+                os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_nor_does_a_kill_right_after_it(url: str, engine: Engine) -> None:
+    engine.dispose()
+    died = subprocess.run([sys.executable, "-c", textwrap.dedent(KILLED), url], check=False, env=os.environ)
+    assert died.returncode == -signal.SIGKILL
+    with pytest.raises(SinkUnsafeError, match="was committed without its position"):
+        SqlSink(engine).claim(["loop", "", "", "", -1, "resume.loop.rows"], Claimant())
+    assert rows_in(engine) == [1, 2]
+
+
+# --- a connection that was kept ---------------------------------------------------------------------------------------
+
+
+def kept_driver(loop: Any) -> Callable[[str], object]:
+    raw = loop.connection.connection.driver_connection
+
+    def execute(statement: str) -> None:
+        cursor = raw.cursor()
+        cursor.execute(statement)
+        cursor.close()
+
+    return execute
+
+
+def kept_hook(loop: Any) -> Callable[[str], object]:
+    return hook_on(DriverHook(), loop.connection).execute
+
+
+class DriverHook:
+    """Like a hook of Airflow: it takes its connection from `get_conn` for each statement."""
+
+    get_conn: Callable[[], Any]
+
+    def execute(self, statement: str) -> None:
+        cursor = self.get_conn().cursor()
+        cursor.execute(statement)
+        cursor.close()
+
+
+@pytest.mark.parametrize("keep", [kept_driver, kept_hook])
+@pytest.mark.parametrize("ends", [False, True])
+def test_a_connection_of_the_driver_that_was_taken_in_an_earlier_element_is_guarded_too(
+    sink: SqlSink, engine: Engine, attempt: TaskAttempt, keep: Callable[[Any], Callable[[str], object]], *, ends: bool
+) -> None:
+    def append(attempt: TaskAttempt, fail_at: int | None) -> None:
+        with checkpoint([1, 2, 3, 4], name="rows", sink=sink, context=attempt.context) as loop:
+            execute = keep(loop)
+            for number in loop:
+                execute(f"INSERT INTO flights (id) VALUES ({number})")  # noqa: S608  a number
+                if number == fail_at:
+                    if ends:
+                        execute("COMMIT")
+                    raise BodyError
+
+    with pytest.raises(BodyError):
+        append(attempt, 3)
+    if ends:
+        with pytest.raises(SinkUnsafeError, match="was committed without its position"):
+            append(attempt.retry(), None)
+        assert rows_in(engine) == [1, 2, 3]
+    else:
+        append(attempt.retry(), None)
+        assert rows_in(engine) == [1, 2, 3, 4]
+
+
+# --- what was rolled back -------------------------------------------------------------------------------------------
+
+
+UNDONE: dict[str, Callable[[Any], object]] = {
+    "the driver's rollback()": lambda loop: loop.connection.connection.rollback(),
+    "a cursor of the driver": by_cursor("ROLLBACK"),
+}
+
+
+@pytest.mark.parametrize("how", UNDONE)
+def test_a_transaction_that_was_rolled_back_is_done_again_by_a_retry(
+    sink: SqlSink, engine: Engine, attempt: TaskAttempt, how: str
+) -> None:
+    with pytest.raises(SinkError, match="was rolled back") as raised:
+        load(sink, attempt, UNDONE[how], fails=False)
+    assert not isinstance(raised.value, SinkUnsafeError)
+    assert rows_in(engine) in ([1, 2], [1, 2, 30])  # DuckDB is in no transaction afterwards
+    if engine.dialect.name != "duckdb":
+        load(sink, attempt.retry(), lambda _loop: None, fails=False)
+        assert rows_in(engine) == [1, 2, 3, 4, 5, 30]
+
+
+def test_so_is_one_that_sqlite_has_rolled_back_because_of_a_row(tmp_path: Path, attempt: TaskAttempt) -> None:
+    with place_of("sqlite", tmp_path) as url:
+        engine = create_engine(url)
+        sink = SqlSink(engine)
+        with engine.begin() as connection:
+            connection.execute(text("CREATE UNIQUE INDEX once ON flights (id)"))
+
+        def roll_back(loop: Any) -> None:
+            with suppress(DBAPIError):
+                loop.connection.execute(text("INSERT OR ROLLBACK INTO flights (id) VALUES (1)"))
+
+        with pytest.raises(SinkError, match="was rolled back"):
+            load(sink, attempt, roll_back, fails=False)
+        assert rows_in(engine) == [1, 2]
+        load(sink, attempt.retry(), lambda _loop: None, fails=False)
+        assert rows_in(engine) == [1, 2, 3, 4, 5, 30]
+        engine.dispose()
+
+
+@pytest.mark.parametrize("skips", [False, True])
+def test_and_the_victim_of_a_deadlock(tmp_path: Path, attempt: TaskAttempt, *, skips: bool) -> None:
+    """Two transactions update two rows in opposite orders; that of the loop has done less, and is the victim."""
+    with place_of("mysql", tmp_path) as url:
+        engine = create_engine(url)
+        sink = SqlSink(engine)
+        with engine.begin() as connection:
+            connection.execute(text("ALTER TABLE flights ADD PRIMARY KEY (id)"))
+            connection.execute(insert(ROWS), [{"id": number} for number in range(100, 200)])
+        skip = Skip(on=(Exception,)) if skips else None
+
+        def deadlock(loop: Any) -> None:
+            other = subprocess.Popen([sys.executable, "-c", textwrap.dedent(OTHER), url], stdout=subprocess.PIPE)
+            assert other.stdout is not None
+            other.stdout.readline()
+            try:
+                loop.connection.execute(text("UPDATE flights SET name = 'a' WHERE id = 100"))
+                loop.connection.execute(text("UPDATE flights SET name = 'a' WHERE id = 101"))
+            finally:
+                other.communicate(timeout=30)
+
+        def run(attempt: TaskAttempt, act: Callable[[Any], object]) -> None:
+            with checkpoint(
+                [1, 2, 3, 4], name="rows", sink=sink, context=attempt.context, skip=skip, commit_every=3
+            ) as loop:
+                for number in loop:
+                    loop.connection.execute(insert(ROWS), {"id": number})
+                    if number != 2:
+                        continue
+                    if skips:
+                        with loop.skipping():
+                            act(loop)
+                    else:
+                        with suppress(DBAPIError):
+                            act(loop)
+
+        with pytest.raises(SinkError, match="was rolled back"):
+            run(attempt, deadlock)
+        assert [number for number in rows_in(engine) if number < 100] == []
+        run(attempt.retry(), lambda _loop: None)
+        assert [number for number in rows_in(engine) if number < 100] == [1, 2, 3, 4]
+        engine.dispose()
+
+
+OTHER = """
+    import sys, time
+    from sqlalchemy import create_engine, text
+
+    with create_engine(sys.argv[1]).begin() as connection:
+        connection.execute(text("UPDATE flights SET name = 'b' WHERE id > 101"))
+        connection.execute(text("UPDATE flights SET name = 'b' WHERE id = 101"))
+        print("locked", flush=True)
+        time.sleep(1)
+        connection.execute(text("UPDATE flights SET name = 'b' WHERE id = 100"))
+"""
+
+
+def test_a_body_that_deletes_its_position_is_told_so(sink: SqlSink, engine: Engine, attempt: TaskAttempt) -> None:
+    def forget(loop: Any) -> None:
+        loop.connection.execute(sink.positions.delete())
+
+    with pytest.raises(SinkError, match="row of the position"):
+        load(sink, attempt, forget, fails=False)
+    assert rows_in(engine) == [1, 2]
+
+
+# --- at rest --------------------------------------------------------------------------------------------------------
+
+
+def test_nothing_but_the_position_is_left_in_the_table(sink: SqlSink, engine: Engine, attempt: TaskAttempt) -> None:
+    load(sink, attempt, lambda _loop: None, fails=False)
+    with suppress(BodyError):
+        load(sink, attempt.clear(), lambda _loop: None, fails=True)
+    with engine.connect() as connection:
+        assert len(connection.execute(sink.positions.select()).all()) == 1
+
+
+def test_a_commit_without_rows_needs_no_note(sink: SqlSink, engine: Engine) -> None:
+    position = sink.claim(["loop"], Claimant())
+    seen: list[str] = []
+    event.listen(engine, "before_cursor_execute", lambda *a: seen.append(a[2].split()[0]))
+    position.commit(1)
+    position.close()
+    assert "INSERT" not in seen

@@ -1,0 +1,192 @@
+"""The commits of an Iceberg table that carry a position.
+
+Theory of operation. A commit is a snapshot whose summary has the record of the position. It is made on the condition
+that `main` is still at the snapshot that was looked at. So it is refused if anybody has committed in between, and the
+caller looks again. By itself, pyiceberg would then put our snapshot on top of the others, whatever they are. So the
+commit is given to the catalog directly.
+
+Snapshots expire. So the commit writes the record into a property of the table, too. A rollback undoes snapshots, and no
+property. So the property counts only if the snapshots do not go back as far as the commit that has written it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta, timezone
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+from pyiceberg.catalog import load_catalog
+from pyiceberg.exceptions import CommitFailedException, NoSuchTableError, TableAlreadyExistsError
+from pyiceberg.table import Table, Transaction
+from pyiceberg.table.snapshots import ancestors_of
+from pyiceberg.table.update import AssertTableUUID
+
+from airflow_resume.errors import SinkTableError, SinkUnsafeError
+from airflow_resume.sinks.lake_position import LakeMovedError
+from airflow_resume.sinks.lake_record import LakeKey, LakeRecord
+from airflow_resume.sinks.lake_rows import RowWriter, fitted_rows
+
+RECORD = "airflow-resume"
+"""The name of the record in the summary of a snapshot."""
+PREFIX = "airflow-resume."
+"""What the properties of the table begin with that have the newest record of each key."""
+
+Ancestors: TypeAlias = Iterable[tuple[int, Mapping[str, Any]]]
+"""The sequence number and the summary of each snapshot that led to the present one, the newest first."""
+
+
+def loaded_table(given: Any, catalog: str | None, options: Mapping[str, Any], schema: Any, target: str) -> Table:
+    """The table, loaded from its catalog.
+
+    Args:
+        given: its name, or a `Table`.
+        catalog: the name of the catalog.
+        options: of the catalog.
+        schema: with which it is made if it does not exist; None if it is not made.
+        target: what it is called in messages.
+
+    Raises:
+        SinkTableError: there is no such table.
+    """
+    name = given if isinstance(given, str) else given.name()
+    source = load_catalog(catalog, **options) if isinstance(given, str) else given.catalog
+    try:
+        return source.load_table(name)
+    except NoSuchTableError as error:
+        if schema is None:
+            raise SinkTableError(
+                f"There is no Iceberg table {target}.",
+                "Make it, or give the sink schema=, an Arrow schema.",
+                sink=target,
+                statement=f"catalog.create_table({name!r}, schema=...)",
+            ) from error
+    try:
+        return source.create_table(name, schema=schema)
+    except TableAlreadyExistsError:  # another attempt has made it at the same time
+        return source.load_table(name)
+
+
+class IcebergLakeTable:
+    """An Iceberg table that takes rows and a record in one commit.
+
+    Args:
+        table: that belongs to nobody else.
+        key: of the position.
+        target: what the table is called in messages.
+        commits: runs each commit.
+        keep_positions: after which time without a commit a position is forgotten.
+    """
+
+    def __init__(
+        self,
+        table: Table,
+        key: LakeKey,
+        *,
+        target: str,
+        commits: Callable[[Callable[[], None]], None],
+        keep_positions: timedelta,
+    ) -> None:
+        self._table, self.key, self.target, self._commits = table, key, target, commits
+        self._keep_positions = keep_positions
+        if table.format_version == 1:
+            raise SinkUnsafeError(
+                f"{target} has the format version 1, which does not number its snapshots.",
+                "Upgrade it: table.transaction().upgrade_table_version(2).",
+                problem="database",
+                sink=target,
+            )
+        self._arrow: pa.Schema = table.schema().as_arrow()
+
+    def writer(self, record: LakeRecord) -> RowWriter:  # noqa: ARG002
+        """What the body appends to."""
+        return RowWriter(self.fitted)
+
+    def fitted(self, rows: Any) -> pa.Table:
+        """Rows with the columns of the table."""
+        return fitted_rows(rows, self._arrow, self.target)
+
+    def look(self) -> LakeRecord | None:
+        """Read the newest record of the key.
+
+        Raises:
+            SinkError: it cannot be read.
+        """
+        self._table.refresh()
+        self._arrow = self._table.schema().as_arrow()
+        kept = self._table.properties.get(PREFIX + self.key.hashed)
+        return newest_record(self._ancestors(), kept, self.key, self.target)
+
+    def _ancestors(self) -> Ancestors:
+        for snapshot in ancestors_of(self._table.current_snapshot(), self._table.metadata):
+            summary = {} if snapshot.summary is None else snapshot.summary.additional_properties
+            yield snapshot.sequence_number or 0, summary
+
+    def put(self, record: LakeRecord, pending: Sequence[pa.Table]) -> None:
+        """Commit rows and a record, if nobody has committed since the table was looked at.
+
+        Raises:
+            LakeMovedError: somebody has.
+            Exception: as pyiceberg or the catalog raises it.
+        """
+        table, text = self._table, record.dumps(self.key)
+        transaction = table.transaction()
+        if any(len(each) for each in pending):
+            fitted = [each if each.schema == self._arrow else self.fitted(each) for each in pending]  # after an ALTER
+            transaction.append(pa.concat_tables(fitted), snapshot_properties={RECORD: text})
+        else:
+            with transaction.update_snapshot(snapshot_properties={RECORD: text}).fast_append():
+                pass
+        now = datetime.now(timezone.utc)
+        kept = {"at": now.isoformat(), "sequence": table.metadata.next_sequence_number(), "record": text}
+        transaction.set_properties({PREFIX + self.key.hashed: json.dumps(kept)})
+        if old := list(self._forgotten(now)):
+            transaction.remove_properties(*old)
+        try:
+            self._commits(lambda: self._commit(transaction))
+        except CommitFailedException as error:
+            raise LakeMovedError(str(error)) from error
+
+    def _forgotten(self, now: datetime) -> Iterator[str]:
+        for name, value in self._table.properties.items():
+            if name.startswith(PREFIX) and name != PREFIX + self.key.hashed:
+                at = datetime.fromisoformat(json.loads(value)["at"])
+                if now - at >= self._keep_positions:
+                    yield name
+
+    def _commit(self, transaction: Transaction) -> None:
+        """Commit without the retries of pyiceberg, which would pass over the claim of another attempt."""
+        table = self._table
+        same_table = AssertTableUUID(uuid=table.metadata.table_uuid)
+        requirements = (*transaction._requirements, same_table)  # noqa: SLF001  there is no public way
+        committed = table.catalog.commit_table(table, requirements, transaction._updates)  # noqa: SLF001
+        table.metadata, table.metadata_location = committed.metadata, committed.metadata_location
+
+
+def newest_record(ancestors: Ancestors, kept: str | None, key: LakeKey, target: str) -> LakeRecord | None:
+    """The record of a key that counts; None if there is none.
+
+    Args:
+        ancestors: the snapshots that led to the present one, the newest first, as far as they have not expired.
+        kept: the property of the table with the newest record of the key.
+        key: of the position.
+        target: where it is, for messages.
+
+    Returns:
+        The record. Its version is that of the newest commit, also if the record is older because of a rollback.
+
+    Raises:
+        SinkError: a record cannot be read.
+    """
+    property_of = {} if kept is None else json.loads(kept)
+    newest = LakeRecord.loads(property_of.get("record"), key, target)
+    oldest: int | None = None
+    for sequence, summary in ancestors:
+        oldest = sequence
+        found = LakeRecord.loads(summary[RECORD], key, target) if RECORD in summary else None
+        if found is not None:
+            return found.moved_to(max(found.stamp.version, -1 if newest is None else newest.stamp.version))
+    if newest is not None and oldest is not None and oldest <= property_of["sequence"]:
+        return LakeRecord.of_nothing(newest.stamp.version)
+    return newest

@@ -1,0 +1,74 @@
+"""Errors of a SQL sink that are raised in several places."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from airflow_resume.errors import SinkBusyError, SinkTableError, SinkUnsafeError
+from airflow_resume.sinks.rows import PositionRow, Unfinished
+
+if TYPE_CHECKING:
+    from sqlalchemy import Table
+
+
+def busy(identity: str, target: str) -> SinkBusyError:
+    """The error for a lock that was not given in time.
+
+    Args:
+        identity: of the position.
+        target: what the database is called in messages.
+    """
+    return SinkBusyError(
+        f"The row of {identity} in {target}, or a table or database around it, was locked for too long.",
+        "A retry looks again. An attempt that is in its commit has the lock, or one that is frozen, or a person.",
+        sink=target,
+    )
+
+
+def in_use(target: str) -> SinkBusyError:
+    """The error for a database that another process keeps others out of.
+
+    Args:
+        target: what the database is called in messages.
+    """
+    return SinkBusyError(
+        f"Another process has the file of {target} open, and keeps all others out.",
+        "Wait for its end, or set on_contention='wait'. on_contention='take_over' is not possible with DuckDB.",
+        sink=target,
+    )
+
+
+def without_rights(table: Table, user: str | None, target: str) -> SinkTableError:
+    """The error for a user who may not use the table of positions.
+
+    Args:
+        table: of positions.
+        user: of the connection, if that is known.
+        target: what the database is called in messages.
+    """
+    grant = f"GRANT SELECT, INSERT, UPDATE, DELETE ON {table.fullname} TO {user}"
+    return SinkTableError(
+        f"This user may not read and write the table of positions, {table.fullname!r} in {target}.",
+        "Open the database for writing." if user is None else f"Have a user who may do that say: {grant}",
+        sink=target,
+        statement="" if user is None else grant,
+    )
+
+
+def kept_without_position(row: PositionRow, unfinished: Unfinished, target: str) -> SinkUnsafeError:
+    """The error for a transaction of a body that was committed behind our back.
+
+    Args:
+        row: of the position.
+        unfinished: what the transaction has left.
+        target: what the database is called in messages.
+    """
+    by = unfinished.by
+    return SinkUnsafeError(
+        f"A transaction of {row.identity} (try {by.try_number}), which began at {unfinished.at:%Y-%m-%d %H:%M:%S}, was"
+        f" committed without its position. Its rows are in {target}, and a retry would write them again.",
+        "Let the body leave the commit to the loop. Delete the rows that it wrote after the position, and then:"
+        f" {row.settle(unfinished)}",
+        problem="kept",
+        sink=target,
+    )
