@@ -19,12 +19,12 @@ ON_NEXT := tests/airflow/test_fakes_against_airflow.py tests/airflow/test_jobs_i
 OLDER ?= 3.0 3.1 3.2
 OLDER_TESTS ?= tests/older tests/unit/backends/test_attempt_store.py
 
-.PHONY: help picture demo test unit contract crashes pythons lowest providers airflow celery matrix older next celery-next bench bench-quick bench-kills soak chaos lint types docs check constraints clean
+.PHONY: help picture page-picture browser demo test unit contract crashes pythons lowest providers airflow celery matrix older next celery-next bench bench-quick bench-kills soak chaos lint types docs check constraints clean
 
 help:  ## show what there is
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
-demo: $(VENV)/.ready  ## kill real Airflow tasks and watch them resume (KEEP=1 keeps its home)
+demo: $(VENV)/.ready  ## kill real Airflow tasks and watch them resume (KEEP=1 keeps its home, and Airflow until Ctrl-C)
 	@$(BIN)/python examples/demo.py
 
 test: unit contract crashes airflow  ## every test
@@ -91,6 +91,12 @@ bench-kills: $(VENV)/.ready  ## what five kills cost a loop over all flights on 
 picture: $(VENV)/.ready  ## draw docs/architecture.svg from the imports
 	@$(BIN)/python docs/architecture_picture.py
 
+page-picture: $(VENV)/.browser  ## take docs/page.png, the picture of the page in the README; needs Chromium
+	@$(BIN)/python docs/page_picture.py
+
+browser: $(VENV)/.browser  ## the page in Airflow's UI, with a real Chromium; six minutes
+	@$(BIN)/python -m pytest tests/browser
+
 soak: $(VENV)/.ready $(if $(findstring --celery,$(SOAK)),$(VENV)/.celery)  ## hundreds of mapped tasks, killed at random for ten minutes (SOAK="--minutes 2", SOAK="--celery")
 	@$(BIN)/python -m soak $(SOAK)
 
@@ -127,6 +133,10 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 
 $(VENV)/.celery: $(VENV)/.ready
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check --constraint constraints.txt --group celery
+	@touch $@
+
+$(VENV)/.browser: $(VENV)/.ready
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check --constraint constraints.txt --group browser
 	@touch $@
 
 # Airflow itself asks for newer releases of SQLAlchemy.

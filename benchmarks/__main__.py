@@ -30,6 +30,7 @@ TOPICS = (
     "durable_step",
     "resume",
     "growth",
+    "page",
     "track",
     "backend",
     "sinks",

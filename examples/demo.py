@@ -1,6 +1,6 @@
 """Kill real Airflow tasks with SIGKILL, and watch them resume; then the same without airflow-resume.
 
-    make demo            KEEP=1 keeps the home, PORT=8080 chooses the UI's port
+    make demo            KEEP=1 keeps the home, and Airflow until Ctrl-C; PORT=8080 chooses the UI's port
 
 It exits with 0 if every promise was kept, 1 if one was broken, 2 if it could not run, 130 after Ctrl-C.
 """
@@ -21,6 +21,7 @@ from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn, TypeVar
+from urllib.parse import quote
 
 T = TypeVar("T")
 
@@ -88,7 +89,8 @@ def run(home: Path) -> int:
             console.print(f"[dim]{time.monotonic() - started:5.1f} s[/]  {text}")
 
     port = os.environ.get("PORT")
-    stage = Stage(home, port=int(port) if port else None, progress=say)
+    env = {"AIRFLOW__AIRFLOW_RESUME__PAGE": "True"}
+    stage = Stage(home, port=int(port) if port else None, env=env, progress=say)
     try:
         with stage:
             say(f"Airflow's UI: {stage.airflow.ui_url}  (nobody has to log in)")
@@ -100,12 +102,16 @@ def run(home: Path) -> int:
             exactly_once = play(stage, EXACTLY_ONCE, say, names=("every_page", "what_is_new"))
             say("the same tasks the way Airflow's documentation shows:")
             documented = play(stage, "documented_", say)
+            if os.environ.get("KEEP"):
+                show(console, resuming, exactly_once, documented)
+                visit(stage, say)
             say("ending everything")
     finally:
         # Ctrl-C once more must not leave half of it behind.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         stage.stop()
-    show(console, resuming, exactly_once, documented)
+    if not os.environ.get("KEEP"):
+        show(console, resuming, exactly_once, documented)
     kept = [*resuming.items(), *((EXACTLY_ONCE + name, outcome) for name, outcome in exactly_once.items())]
     broken = [f"{name}: {promise}" for name, outcome in kept for promise in outcome.broken]
     for promise in broken:
@@ -124,6 +130,22 @@ def play(
     import scenarios
 
     return together({name: partial(getattr(scenarios, name), stage, prefix, say) for name in names})
+
+
+def visit(stage: Any, say: Callable[[str], None]) -> None:
+    """Name the page of each task that was killed. On a terminal, Airflow goes on until Ctrl-C, to look at it."""
+    airflow = stage.airflow
+    for dag_id in TITLES:
+        newest = json.loads(
+            airflow.call("GET", f"/api/v2/dags/{dag_id}/dagRuns", params={"order_by": "-run_after", "limit": 1})
+        )
+        run_id = quote(newest["dag_runs"][0]["dag_run_id"])
+        say(f"what resumed: {airflow.ui_url}/dags/{dag_id}/runs/{run_id}/tasks/run/plugin/resume")
+    say(f"watermarks: {airflow.ui_url}/plugin/watermarks")
+    if sys.stdin.isatty():
+        say("Airflow runs until Ctrl-C")
+        with suppress(KeyboardInterrupt):
+            threading.Event().wait()
 
 
 def together(calls: Mapping[str, Callable[[], T]]) -> dict[str, T]:

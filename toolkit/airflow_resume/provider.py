@@ -69,6 +69,12 @@ def get_provider_info() -> dict[str, Any]:
                         " in the same try. An absolute path on a disk of the worker.",
                         example="/run/airflow/drain",
                     ),
+                    "page": _option(
+                        "Show the page Resume in Airflow's UI: tabs at Dags, Dag runs and task instances, and"
+                        " Watermarks in the navigation. It is read when the API server starts.",
+                        kind="boolean",
+                        default="False",
+                    ),
                     "upgrade": _option(
                         "Operators whose tasks become resumable when their Dag is parsed: modules of"
                         " airflow_resume_mixins.providers, classes in them, or paths of classes of your own.",

@@ -18,7 +18,7 @@ from airflow_resume.operating.changes import Person
 from airflow_resume.operating.loop_changes import Target
 from airflow_resume.operating.places import ENVELOPE, AssetPlace, Entry, TaskPlace, entry_of
 from airflow_resume.operating.rows import digest_of
-from airflow_resume.operating.steering import AT_WORK, Plan, carry_out, plan
+from airflow_resume.operating.steering import AT_WORK, Plan, carry_out, plan, writers_of
 from airflow_resume.watermarks.marks.mark_record import MarkRecord
 from tests.support.operating.fake_airflow import FakeAirflow
 from tests.support.operating.records import LOOP, moved_mark, stopped_loop
@@ -32,7 +32,13 @@ AT = ("d", "r", "t", -1)
 def planned(api: AirflowApi, shown: str | None = None) -> Plan[LoopRecord]:
     found = entry_of(api, PLACE, LOOP)
     assert found is not None
-    return plan(api, found, LoopRecord, lambda record: loop_changes.rewind(record, Target(element=3), ANA), shown=shown)
+    return plan(
+        writers_of(api),
+        found,
+        LoopRecord,
+        lambda record: loop_changes.rewind(record, Target(element=3), ANA),
+        shown=shown,
+    )
 
 
 @pytest.fixture
@@ -221,18 +227,20 @@ def test_a_mark_is_not_changed_while_its_owner_runs(airflow: FakeAirflow, api: A
     airflow.task(owner["dag_id"], "some run", owner["task_id"], state="running")
     found = entry_of(api, AssetPlace(asset_id=1, name="numbers"), MARK)
     assert found is not None
-    made = plan(api, found, MarkRecord, partial(mark_changes.set_mark, to="15", person=ANA))
+    made = plan(writers_of(api), found, MarkRecord, partial(mark_changes.set_mark, to="15", person=ANA))
     with pytest.raises(ChangeRefusedError, match="some run task is running"):
         carry_out(api, made, force=False)
     airflow.instances[0]["state"] = "success"
-    carry_out(api, plan(api, found, MarkRecord, partial(mark_changes.set_mark, to="15", person=ANA)), force=False)
+    carry_out(
+        api, plan(writers_of(api), found, MarkRecord, partial(mark_changes.set_mark, to="15", person=ANA)), force=False
+    )
     assert airflow.states[(1,)][MARK]["at"] == "15"
 
 
 def test_a_risk_is_taken_by_name_only(airflow: FakeAirflow, api: AirflowApi, loop: dict[str, Any]) -> None:
     found = entry_of(api, PLACE, LOOP)
     assert found is not None
-    made = plan(api, found, LoopRecord, lambda record: loop_changes.skip(record, ANA))
+    made = plan(writers_of(api), found, LoopRecord, lambda record: loop_changes.skip(record, ANA))
     with pytest.raises(ChangeRefusedError, match="element 8 is not delivered") as refused:
         carry_out(api, made, force=False)
     assert refused.value.why == "risk"

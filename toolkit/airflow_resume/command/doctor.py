@@ -16,10 +16,10 @@ from typing import Any
 
 from airflow_resume.attempt import utc_now
 from airflow_resume.command.console import Finding, error, ok, print_findings, warning
-from airflow_resume.command.look import opened, row_of
+from airflow_resume.command.look import opened
 from airflow_resume.errors import AirflowApiError, UsageError
 from airflow_resume.operating.api import AirflowApi
-from airflow_resume.operating.kinds import KINDS
+from airflow_resume.operating.kinds import KINDS, row_of
 from airflow_resume.operating.places import Scope, asset_places, entries_of, task_places
 
 PACKAGE = "airflow-resume"

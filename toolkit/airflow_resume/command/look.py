@@ -16,10 +16,10 @@ from typing import Any
 
 from airflow_resume.attempt import utc_now
 from airflow_resume.command.console import as_json, dumped, lines, pairs, plain
-from airflow_resume.errors import ResumeError, UsageError
+from airflow_resume.errors import UsageError
 from airflow_resume.operating.airflowctl import kept_login
 from airflow_resume.operating.api import URL, AirflowApi, checked_url
-from airflow_resume.operating.kinds import KINDS, Kind, UnreadableRow, cells_of, details
+from airflow_resume.operating.kinds import KINDS, Kind, UnreadableRow, cells_of, details, row_of
 from airflow_resume.operating.places import (
     LATEST,
     Entry,
@@ -31,7 +31,7 @@ from airflow_resume.operating.places import (
     newest_run,
     task_places,
 )
-from airflow_resume.operating.rows import decoded, digest_of
+from airflow_resume.operating.rows import decoded
 from airflow_resume.operating.steering import the_one
 from airflow_resume.record import Record
 
@@ -163,27 +163,6 @@ def _places(api: AirflowApi, options: argparse.Namespace) -> list[Place]:
     if found.is_cut:
         print(f"Looked at the newest {options.most} of {found.total} task instances: see --most", file=sys.stderr)
     return [*found.places]
-
-
-def row_of(kind: Kind, entry: Entry, now: datetime) -> Any:
-    """The row of a record; one that says why, if it cannot be read."""
-    name = entry.key.removeprefix(kind.prefix)
-    if entry.reference is not None:
-        trouble, state = "the record is in a database of its own", "elsewhere"
-    else:
-        try:
-            return kind.row(entry, now)
-        except ResumeError as error:
-            trouble, state = error.message, "unreadable"
-    return UnreadableRow(
-        place=entry.place,
-        name=name,
-        key=entry.key,
-        state=state,
-        trouble=trouble,
-        digest=digest_of(entry.value),
-        updated=entry.updated,
-    )
 
 
 def find(api: AirflowApi, options: argparse.Namespace, kind: Kind) -> Entry:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from airflow_resume.jobs.decide import JobStatus, Phase
 from airflow_resume.jobs.record import KEY_PREFIX, JobRecord
 from airflow_resume.operating.places import Entry, TaskPlace
-from airflow_resume.operating.rows import Row, Standing, decoded, digest_of, since, standing_of
+from airflow_resume.operating.rows import Row, Standing, decoded, since, standing_of
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -56,7 +56,6 @@ def job_row(entry: Entry, now: datetime) -> JobRow:
         key=entry.key,
         state=state,
         trouble=trouble,
-        digest=digest_of(entry.value),
         updated=entry.updated,
         set_by_hand=None if record.set_by_hand is None else str(record.set_by_hand),
         id=record.id,

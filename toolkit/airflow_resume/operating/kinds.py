@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
 from airflow_resume import values
+from airflow_resume.errors import ResumeError
 from airflow_resume.jobs.record import JobRecord
 from airflow_resume.loops.loop_record import LoopRecord
 from airflow_resume.operating import job_rows, loop_rows, mark_rows
 from airflow_resume.operating.places import Entry, Place
-from airflow_resume.operating.rows import Row, clock, in_words, since
+from airflow_resume.operating.rows import Row, clock, decoded, digest_of, in_words, since
 from airflow_resume.record import Record
 from airflow_resume.watermarks.marks.mark_record import MarkRecord
 
@@ -47,6 +48,30 @@ class UnreadableRow(Row):
     """A record that cannot be read, or that is in another database."""
 
     place: Place
+
+
+def row_of(kind: Kind, entry: Entry, now: datetime) -> Any:
+    """The row of a record, with its digest; one that says why, if it cannot be read."""
+    return replace(glance_of(kind, entry, now), digest=digest_of(entry.value))
+
+
+def glance_of(kind: Kind, entry: Entry, now: datetime) -> Any:
+    """The same without the digest, which takes as long as all else: for lists of many."""
+    if entry.reference is not None:
+        trouble, state = "the record is in a database of its own", "elsewhere"
+    else:
+        try:
+            return kind.row(entry, now)
+        except ResumeError as error:
+            trouble, state = error.message, "unreadable"
+    return UnreadableRow(
+        place=entry.place,
+        name=entry.key.removeprefix(kind.prefix),
+        key=entry.key,
+        state=state,
+        trouble=trouble,
+        updated=entry.updated,
+    )
 
 
 def cells_of(kind: Kind, row: Any, now: datetime) -> tuple[object, ...]:
@@ -152,3 +177,10 @@ def details(kind: Kind, row: Any, record: Record | None, now: datetime) -> dict[
     if record is not None:
         found |= dict(zip(kind.again, (kind.retry(record), kind.clear(record)), strict=True))
     return {**found, "record": row.digest}
+
+
+def differing(kind: Kind, entry: Entry, other: Entry, now: datetime) -> dict[str, str]:
+    """What is shown of the one and not of the other."""
+    one, two = (details(kind, row_of(kind, each, now), decoded(each, kind.record), now) for each in (entry, other))
+    left_out = {*kind.again, "record", "saved", "moved"}  # the last two are ages
+    return {name: str(value or "") for name, value in one.items() if value != two.get(name) and name not in left_out}

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
+from airflow_resume import values
 from airflow_resume.loops.loop_record import KEY_PREFIX, Level, LoopRecord
 from airflow_resume.operating.places import Entry, TaskPlace
-from airflow_resume.operating.rows import Row, Standing, decoded, digest_of, in_words, since, standing_of
+from airflow_resume.operating.rows import Row, Standing, decoded, in_words, since, standing_of
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -72,7 +73,6 @@ def loop_row(entry: Entry, now: datetime) -> LoopRow:
         key=entry.key,
         state=_state(record, standing, is_stalled=stalled is not None),
         trouble=_trouble(record, standing, stalled, now),
-        digest=digest_of(entry.value),
         updated=entry.updated,
         set_by_hand=None if record.set_by_hand is None else str(record.set_by_hand),
         kind=record.kind,
@@ -86,7 +86,7 @@ def loop_row(entry: Entry, now: datetime) -> LoopRow:
         stalled_since=stalled,
         stalls=record.at.stalls,
         skipped=record.skipped,
-        skips=tuple(f"{each.pos}: {each.error}" for each in record.skips or ()),
+        skips=tuple(f"{_in_words(each.pos)}: {each.error}" for each in record.skips or ()),
         inner=tuple(_inner(record)),
         try_number=record.at.try_number,
     )
@@ -122,6 +122,10 @@ def _trouble(record: LoopRecord, standing: Standing, stalled: datetime | None, n
     if record.at.stalls:
         return f"{record.at.stalls} attempts died at this position without an error"
     return "the task is over, and the loop is not done" if standing is Standing.OVER else None
+
+
+def _in_words(position: JsonValue) -> str:
+    return position if isinstance(position, str) else values.dumps(position)
 
 
 def _inner(level: Level) -> list[str]:

@@ -10,7 +10,7 @@ from urllib.parse import unquote
 
 from airflow_resume import values
 from airflow_resume.operating.places import AssetPlace, Entry
-from airflow_resume.operating.rows import Row, decoded, digest_of, joined
+from airflow_resume.operating.rows import Row, decoded, joined
 from airflow_resume.watermarks.keys import MARK
 from airflow_resume.watermarks.marks.mark_record import MarkRecord
 from airflow_resume.watermarks.marks.outbox import outbox_of
@@ -60,7 +60,6 @@ def mark_row(entry: Entry, now: datetime) -> MarkRow:
     if not isinstance(place, AssetPlace):
         raise TypeError(place)
     name, partition = names_of(entry.key)
-    digest = digest_of(entry.value)
     if is_typed(entry):
         return MarkRow(
             place=place,
@@ -68,7 +67,6 @@ def mark_row(entry: Entry, now: datetime) -> MarkRow:
             key=entry.key,
             partition=partition,
             state="typed",
-            digest=digest,
             updated=entry.updated,
             set_by_hand="typed in Airflow's UI",
             at=entry.value,
@@ -83,7 +81,6 @@ def mark_row(entry: Entry, now: datetime) -> MarkRow:
         partition=partition,
         state="taken over" if record.taken_up else ("at work" if record.pending is None else f"set ({record.pending})"),
         trouble=_trouble(record),
-        digest=digest,
         updated=entry.updated,
         set_by_hand=None if record.set_by_hand is None else str(record.set_by_hand),
         at=record.at,

@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from functools import partial
+from functools import lru_cache, partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -153,6 +153,7 @@ class Entry:
         updated: when it was written.
         is_enveloped: Airflow keeps it as text, as workers have a backend of their own.
         reference: to the value.
+        text: the value as JSON, if it is known and short: what was read from the same text is not read again.
     """
 
     place: Place
@@ -161,26 +162,42 @@ class Entry:
     updated: datetime | None
     is_enveloped: bool = False
     reference: str | None = None
+    text: str | None = None
 
     @classmethod
     def of(cls, place: Place, found: Mapping[str, Any]) -> Entry:
         """From an answer of the API."""
-        value, text = found["value"], None
-        if isinstance(value, dict) and list(value) == [ENVELOPE]:
-            text = value[ENVELOPE]
-            value = None if not isinstance(text, str) or text.startswith(REFERENCE) else _read(text)
-        return cls(
-            place=place,
-            key=found["key"],
-            value=value,
-            updated=moment(found["updated_at"]),
-            is_enveloped=text is not None,
-            reference=text if text is not None and value is None else None,
-        )
+        return cls.made_of(place, found["key"], found["value"], moment(found["updated_at"]))
+
+    @classmethod
+    def made_of(cls, place: Place, key: str, value: JsonValue, updated: datetime | None) -> Entry:
+        """From a key and its value, as Airflow has it."""
+        if not (isinstance(value, dict) and list(value) == [ENVELOPE]):
+            return cls(place=place, key=key, value=value, updated=updated)
+        text = value[ENVELOPE]
+        inner = None if not isinstance(text, str) or text.startswith(REFERENCE) else _read(text)
+        reference = text if isinstance(text, str) and inner is None else None
+        return cls(place=place, key=key, value=inner, updated=updated, is_enveloped=True, reference=reference)
+
+    @classmethod
+    def of_text(cls, place: Place, key: str, text: str, updated: datetime | None) -> Entry:
+        """From a key and its value, as Airflow has it in its database."""
+        if len(text) > MOST_KEPT or ENVELOPE in text:
+            return cls.made_of(place, key, json.loads(text), updated)
+        return cls(place=place, key=key, value=_parsed(text), updated=updated, text=text)
 
     def raw(self, value: JsonValue) -> JsonValue:
         """A new value of this key, in the form in which Airflow has the present one."""
         return {ENVELOPE: json.dumps(value)} if self.is_enveloped else value
+
+
+MOST_KEPT = 2_000
+"""Characters of a value that is kept once it was read, as the next look at it will most likely be at the same one."""
+
+
+@lru_cache(maxsize=2_500)
+def _parsed(text: str) -> Any:
+    return json.loads(text)
 
 
 def _read(text: str) -> JsonValue:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from enum import Enum
-from typing import TYPE_CHECKING, TypeVar
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from airflow_resume import values
 from airflow_resume.errors import ResumeError
@@ -35,7 +37,7 @@ class Row:
         name: of the job, the loop or the mark. `key`: under which the record is.
         state: one word or two.
         trouble: why somebody should look at it; None if nobody needs to.
-        digest: tells whether the record is still the one that was shown.
+        digest: tells whether the record is still the one that was shown; `kinds.row_of` works it out.
         updated: when the record was written.
         set_by_hand: what a person has set and no attempt has gone by yet.
     """
@@ -44,7 +46,7 @@ class Row:
     key: str
     state: str
     trouble: str | None = None
-    digest: str
+    digest: str = ""
     updated: datetime | None = None
     set_by_hand: str | None = None
 
@@ -78,12 +80,24 @@ def decoded(entry: Entry, kind: type[RecordT]) -> RecordT:
     Raises:
         UnreadableRecordError: it is none, or a newer airflow-resume has written it.
     """
-    record = StoredRecord(MemoryStore(), entry.key, kind).decode(entry.value)
-    return _with_words(record, entry.value)
+    if entry.text is not None:
+        found: RecordT = _decoded(kind, entry.key, entry.text)
+        return found
+    return StoredRecord(MemoryStore(), entry.key, kind).decode(entry.value)
 
 
-def _with_words(record: RecordT, stored: JsonValue) -> RecordT:
-    """The record of a loop with its summary, which only its task can make: nothing else reads the summary."""
+@lru_cache(maxsize=2_500)
+def _decoded(kind: type[Record], key: str, text: str) -> Any:
+    return StoredRecord(MemoryStore(), key, kind).decode(json.loads(text))
+
+
+def to_be_changed(entry: Entry, kind: type[RecordT]) -> RecordT:
+    """The same, and the record of a loop with its summary, which only its task can make: nothing else reads that.
+
+    Raises:
+        UnreadableRecordError: as `decoded`.
+    """
+    record, stored = decoded(entry, kind), entry.value
     words = stored.get(SUMMARY) if isinstance(stored, dict) else None
     if not isinstance(record, LoopRecord) or not isinstance(words, str):
         return record

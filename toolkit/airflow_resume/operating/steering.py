@@ -10,24 +10,27 @@ or the new one.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
 
 from airflow_resume import values
 from airflow_resume.errors import AirflowApiError, ChangeRefusedError, UsageError
 from airflow_resume.operating.api import AirflowApi, path_of
 from airflow_resume.operating.changes import Change
-from airflow_resume.operating.places import AssetPlace, Entry, TaskPlace, entry_of
-from airflow_resume.operating.rows import decoded, digest_of
+from airflow_resume.operating.mark_rows import is_typed
+from airflow_resume.operating.places import Entry, Place, TaskPlace, entry_of
+from airflow_resume.operating.rows import digest_of, to_be_changed
 from airflow_resume.record import Record
-from airflow_resume.watermarks.marks.mark_record import MarkRecord
+from airflow_resume.watermarks.marks.mark_record import MarkRecord, Owner, Writer
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
 RecordT = TypeVar("RecordT", bound=Record)
 
+Writers: TypeAlias = Callable[[Place, Record], Sequence[TaskPlace]]
+"""Finds the task instances that may write a record."""
 AT_WORK = ("running", "deferred", "up_for_reschedule", "restarting", "queued", "scheduled")
 """States in which a task writes its records, or may begin to at any moment."""
 
@@ -63,7 +66,7 @@ class Plan(Generic[RecordT]):
     @property
     def planned(self) -> Entry:
         """The entry as it would be."""
-        return replace(self.entry, value=self.stored)
+        return replace(self.entry, value=self.stored, text=None)
 
     def refusal(self, *, force: bool) -> ChangeRefusedError | None:
         """Why it is refused; None if it is not. `force`: the risks are accepted, and so is a task that is at work."""
@@ -81,12 +84,17 @@ class Plan(Generic[RecordT]):
 
 
 def plan(
-    api: AirflowApi, found: Entry, kind: type[RecordT], change: Callable[[RecordT], Change], *, shown: str | None = None
+    writers: Writers,
+    found: Entry,
+    kind: type[RecordT],
+    change: Callable[[RecordT], Change],
+    *,
+    shown: str | None = None,
 ) -> Plan[RecordT]:
     """What a change would do to a record. Nothing is written.
 
     Args:
-        api: of the Airflow.
+        writers: finds the task instances that may write the record.
         found: the record.
         kind: of it.
         change: makes the new record.
@@ -96,6 +104,7 @@ def plan(
         ChangeRefusedError: it is another record than the one that was shown, it is kept in another database, or the
             change does not fit.
         UnreadableRecordError: the record cannot be read.
+        UsageError: a person has typed a value in place of a mark.
     """
     if found.reference is not None:
         raise ChangeRefusedError(
@@ -110,14 +119,25 @@ def plan(
             "Look at it again: `show` prints the record's new --record.",
             why="moved",
         )
-    before = decoded(found, kind)
+    if kind is MarkRecord and is_typed(found):
+        raise UsageError(
+            "A value was typed in place of this mark, and no run has taken it up yet.",
+            "Type another value in Airflow's UI, or wait for the next run.",
+            name=found.key,
+        )
+    before = to_be_changed(found, kind)
     made = change(before)
     if not isinstance(made.record, kind):
         raise TypeError(made.record)
     stored = made.record.to_json()
     values.check_sized(stored, at=found.key, key=found.key)
     return Plan(
-        entry=found, before=before, after=made.record, stored=stored, change=made, at_work=at_work(api, found, before)
+        entry=found,
+        before=before,
+        after=made.record,
+        stored=stored,
+        change=made,
+        at_work=at_work(writers(found.place, before)),
     )
 
 
@@ -159,7 +179,7 @@ def _see_that_it_arrived(api: AirflowApi, planned: Plan[RecordT], trouble: Airfl
             "Look at it again.",
             why="unknown",
         ) from trouble
-    if at_work(api, found, planned.before).tries != planned.at_work.tries:
+    if at_work(writers_of(api)(found.place, planned.before)).tries != planned.at_work.tries:
         raise ChangeRefusedError(
             "The change was written, and meanwhile its task has started: it may go by the record before the change.",
             "Look at it again when the task has ended.",
@@ -167,28 +187,33 @@ def _see_that_it_arrived(api: AirflowApi, planned: Plan[RecordT], trouble: Airfl
         ) from trouble
 
 
-def at_work(api: AirflowApi, found: Entry, record: Record) -> AtWork:
-    """Which task instances write the record, or may begin to: that of the record, or those of the owner of a mark."""
-    place = found.place
-    if isinstance(place, TaskPlace):
-        there = api.found(place.instance, **place.region)
-        instances = [] if there is None else [TaskPlace.of(there)]
-    else:
-        instances = _of_owner(api, place, record)
-    busy = [each for each in instances if each.state in AT_WORK or (each.state is None and each.try_number > 0)]
+def at_work(writers: Iterable[TaskPlace]) -> AtWork:
+    """Which of the task instances that may write a record are at work, or may begin to be."""
+    busy = [each for each in writers if each.state in AT_WORK or (each.state is None and each.try_number > 0)]
     what = None if not busy else f"The task {busy[0]} is {busy[0].state or 'about to start'}"
     return AtWork(what=what, tries=tuple((str(each), each.try_number) for each in busy))
 
 
-def _of_owner(api: AirflowApi, place: AssetPlace, record: Record) -> list[TaskPlace]:
-    """Instances that are at work of the task that moves a mark."""
-    del place
-    owner = (record.owner or record.by) if isinstance(record, MarkRecord) else None
-    if owner is None:
-        return []
-    path = path_of("dags", owner.dag_id, "dagRuns", "~", "taskInstances")
-    answer = api.found(path, task_id=owner.task_id, state=AT_WORK, limit=10)
-    return [] if answer is None else [TaskPlace.of(each) for each in answer["task_instances"]]
+def owner_of(record: Record) -> Owner | Writer | None:
+    """The task that moves a mark; None for any other record, and if it is not known."""
+    return (record.owner or record.by) if isinstance(record, MarkRecord) else None
+
+
+def writers_of(api: AirflowApi) -> Writers:
+    """Finds the writers of a record by Airflow's API: the task instance itself, or those of a mark's owner at work."""
+
+    def found(place: Place, record: Record) -> list[TaskPlace]:
+        if isinstance(place, TaskPlace):
+            there = api.found(place.instance, **place.region)
+            return [] if there is None else [TaskPlace.of(there)]
+        owner = owner_of(record)
+        if owner is None:
+            return []
+        path = path_of("dags", owner.dag_id, "dagRuns", "~", "taskInstances")
+        answer = api.found(path, task_id=owner.task_id, state=AT_WORK, limit=10)
+        return [] if answer is None else [TaskPlace.of(each) for each in answer["task_instances"]]
+
+    return found
 
 
 def the_one(found: list[Entry], what: str, *, names: Callable[[Entry], str]) -> Entry:
