@@ -65,6 +65,34 @@ _ENDS = "the scheduler ends when it gives up a task that sends no heartbeat"
 
 DIFFERENCES = (
     Difference(
+        tests="tests/celery/test_celery.py::TestTasksAndWorkers",
+        only="cold_shutdown",
+        why=_ENDS,
+        shown_by=_GIVES_UP,
+        is_played=False,
+    ),
+    Difference(
+        tests="tests/celery/test_celery.py::TestTasksAndWorkers",
+        only="worker_killed",
+        why=_ENDS,
+        shown_by=_GIVES_UP,
+        is_played=False,
+    ),
+    Difference(
+        tests="tests/celery/test_celery.py::TestTasksAndWorkers",
+        only="worker_main_killed",
+        why=_ENDS,
+        shown_by=_GIVES_UP,
+        is_played=False,
+    ),
+    Difference(
+        tests="tests/celery/test_celery.py::TestTasksAndWorkers",
+        only="warm_shutdown_cut_short",
+        why=_ENDS,
+        shown_by=_GIVES_UP,
+        is_played=False,
+    ),
+    Difference(
         tests="tests/airflow/test_loops_killed.py::test_a_stalled_attempt_that_wakes_up_delivers_nothing_more",
         why=_ENDS,
         shown_by=_GIVES_UP,
