@@ -19,7 +19,7 @@ ON_NEXT := tests/airflow/test_fakes_against_airflow.py tests/airflow/test_jobs_i
 OLDER ?= 3.0 3.1 3.2
 OLDER_TESTS ?= tests/older tests/unit/backends/test_attempt_store.py
 
-.PHONY: help picture page-picture browser demo test unit contract crashes pythons lowest providers airflow celery matrix older next celery-next bench bench-quick bench-kills soak chaos lint types docs check constraints clean
+.PHONY: help picture page-picture browser demo test unit contract crashes pythons lowest providers airflow celery matrix older next celery-next bench bench-quick bench-kills soak soak-sinks chaos lint types docs check constraints clean
 
 help:  ## show what there is
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -99,6 +99,9 @@ browser: $(VENV)/.browser  ## the page in Airflow's UI, with a real Chromium; si
 
 soak: $(VENV)/.ready $(if $(findstring --celery,$(SOAK)),$(VENV)/.celery)  ## hundreds of mapped tasks, killed at random for ten minutes (SOAK="--minutes 2", SOAK="--celery")
 	@$(BIN)/python -m soak $(SOAK)
+
+soak-sinks: $(VENV)/.ready  ## all flights into every kind of sink, by attempts that are killed, frozen, doubled and cut off (SINKS="--kinds sqlite")
+	@$(BIN)/python -m soak.sinks $(SINKS)
 
 chaos: $(VENV)/.ready  ## the SQL backend on four databases of its own, under load, in three minutes of trouble (CHAOS="--minutes 5")
 	@$(BIN)/python -m chaos $(CHAOS)

@@ -35,12 +35,14 @@ class Flights:
         count: of the flights.
         folder: for what outlives a process.
         options: of the sink.
+        page: how many flights are in a transaction.
     """
 
     url: str
     count: int
     folder: Path
     options: dict[str, Any]
+    page: int = PAGE
 
     def attempt(self, number: int, tell: Callable[[str], None]) -> None:
         """One try of the task; `tell` is called when rows are written, before the commit and in it."""
@@ -58,7 +60,7 @@ class Flights:
     def _append(self, tell: Callable[[str], None], **where: Any) -> None:
         engine = create_engine(self.url, poolclass=NullPool, connect_args=_quick(self.url))
         sink = SqlSink(engine, script="flights", **self.options)
-        with checkpoint(Batches(range(self.count), size=PAGE), name="flights", sink=sink, **where) as loop:
+        with checkpoint(Batches(range(self.count), size=self.page), name="flights", sink=sink, **where) as loop:
             event.listen(loop.connection, "commit", lambda _connection: tell("in the commit"))
             for page in loop:
                 loop.connection.execute(insert(ROWS), [{"id": each, "name": f"flight {each}"} for each in page])

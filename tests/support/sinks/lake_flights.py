@@ -37,6 +37,7 @@ class LakeFlights:
         freeze_at: the name of a place, and the how manieth time there the process freezes.
         options: of the sink.
         patience: of the sink, in seconds.
+        page: how many flights are in a commit.
     """
 
     kind: str
@@ -46,6 +47,7 @@ class LakeFlights:
     freeze_at: tuple[str, int] | None = None
     options: dict[str, Any] = field(default_factory=dict)
     patience: float = 1
+    page: int = PAGE
 
     def run(self) -> None:
         lake = LAKES[self.kind](Path(self.folder))
@@ -73,7 +75,7 @@ class LakeFlights:
             tell("after the commit")
 
         sink.commits = commits
-        with checkpoint(Batches(range(self.count), size=PAGE), name="flights", sink=sink, **where) as loop:
+        with checkpoint(Batches(range(self.count), size=self.page), name="flights", sink=sink, **where) as loop:
             for page in loop:
                 lake.append(loop, [{"id": each, "name": f"flight {each}"} for each in page])
                 tell("before the commit")
@@ -94,6 +96,10 @@ class LakeChild:
             text=True,
             env={**os.environ, "AIRFLOW__LOGGING__LOGGING_LEVEL": "ERROR"},
         )
+
+    @property
+    def process_id(self) -> int:
+        return self._process.pid
 
     def __enter__(self) -> Self:
         return self
