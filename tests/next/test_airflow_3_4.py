@@ -71,7 +71,7 @@ def test_the_scheduler_ends_when_it_gives_up_a_task_that_sends_no_heartbeat(tmp_
             process.suspend()
         log = stage.home / "airflow" / "logs-of-processes" / "scheduler.log"
         try:
-            run.until(lambda: "task_instance_current_key" in log.read_text(), "the scheduler cannot give it up")
+            run.until(lambda: "IntegrityError" in log.read_text(), "the scheduler cannot give it up")
             run.until(lambda: "Shutting down LocalExecutor" in log.read_text(), "the scheduler ends")
         finally:
             for process in stalled:
