@@ -65,28 +65,28 @@ _ENDS = "the scheduler ends when it gives up a task that sends no heartbeat"
 
 DIFFERENCES = (
     Difference(
-        tests="tests/celery/test_celery.py::TestTasksAndWorkers",
+        tests="tests/celery/test_celery.py::TestTasksAndWorkers::test_nothing_is_lost_and_nothing_is_there_twice",
         only="cold_shutdown",
         why=_ENDS,
         shown_by=_GIVES_UP,
         is_played=False,
     ),
     Difference(
-        tests="tests/celery/test_celery.py::TestTasksAndWorkers",
+        tests="tests/celery/test_celery.py::TestTasksAndWorkers::test_nothing_is_lost_and_nothing_is_there_twice",
         only="worker_killed",
         why=_ENDS,
         shown_by=_GIVES_UP,
         is_played=False,
     ),
     Difference(
-        tests="tests/celery/test_celery.py::TestTasksAndWorkers",
+        tests="tests/celery/test_celery.py::TestTasksAndWorkers::test_nothing_is_lost_and_nothing_is_there_twice",
         only="worker_main_killed",
         why=_ENDS,
         shown_by=_GIVES_UP,
         is_played=False,
     ),
     Difference(
-        tests="tests/celery/test_celery.py::TestTasksAndWorkers",
+        tests="tests/celery/test_celery.py::TestTasksAndWorkers::test_nothing_is_lost_and_nothing_is_there_twice",
         only="warm_shutdown_cut_short",
         why=_ENDS,
         shown_by=_GIVES_UP,

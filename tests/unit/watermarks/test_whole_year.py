@@ -14,9 +14,9 @@ from zoneinfo import ZoneInfo
 import pytest
 from airflow.sdk import Asset
 
+from airflow_resume import attempt as attempt_module
 from airflow_resume import watermark
 from airflow_resume.testing import World, task_context
-from airflow_resume.watermarks import options as options_module
 from airflow_resume.watermarks.cursors.cursor import Cursor
 from airflow_resume.watermarks.windows.bounds import decide_bounds
 from airflow_resume.watermarks.windows.plan import WindowPlan
@@ -198,7 +198,7 @@ def test_the_sales_of_a_shop_are_all_loaded_once_around_its_autumn_hour(
 ) -> None:
     """One an hour, by the shop's clock and calendar; a run every half an hour, five minutes after it."""
     zone, clock = ZoneInfo(name), Clock(AUTUMN[name] - 2 * DAY)
-    monkeypatch.setattr(options_module, "utc_now", clock)
+    monkeypatch.setattr(attempt_module, "utc_now", clock)
     options: dict[str, Any] = (
         {"initial": clock.now.astimezone(zone).date(), "cursor": Cursor.date(name), "delay": timedelta(0)}
         if kind == "days"
