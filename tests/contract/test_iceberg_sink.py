@@ -20,7 +20,7 @@ from airflow_resume.errors import SinkError, SinkTableError, SinkUnsafeError, Su
 from airflow_resume.sink_protocol import Claimant
 from airflow_resume.sinks import IcebergSink
 from airflow_resume.sinks.decide import Held, Stamp
-from airflow_resume.sinks.iceberg_table import PREFIX, RECORD, IcebergLakeTable, newest_record
+from airflow_resume.sinks.iceberg_table import PREFIX, RECORD, Ancestor, IcebergLakeTable, newest_record
 from airflow_resume.sinks.lake_record import LakeKey, LakeRecord
 from tests.support.sinks.lakes import SCHEMA, IcebergLake
 
@@ -55,39 +55,55 @@ def ours(number: int, key: LakeKey = KEY) -> dict[str, Any]:
     return {"operation": "append", RECORD: text(number, key)}
 
 
-def kept(number: int, sequence: int) -> str:
-    return json.dumps({"at": "2026-01-01T00:00:00+00:00", "sequence": sequence, "record": text(number)})
+def kept(number: int, snapshot: int, first: int | None = None) -> str:
+    return json.dumps({"at": "2026-01-01T00:00:00+00:00", "first": first, "snapshot": snapshot, "record": text(number)})
 
 
 OF_OTHERS: dict[str, Any] = {"operation": "append"}
-# The sequence numbers and summaries of the snapshots, the oldest first; the property; the position that counts, and
-# the number of the next commit.
-TABLES: dict[str, tuple[list[tuple[int, Any]], str | None, tuple[object, int] | type[Exception] | None]] = {
-    "no snapshot": ([], None, None),
-    "snapshots of others": ([(1, OF_OTHERS), (2, ours(3, OTHER))], None, None),
-    "the newest": ([(1, OF_OTHERS), (2, ours(0)), (3, ours(1))], kept(1, 3), ("at 1", 1)),
-    "under snapshots of others": ([(1, ours(0)), (2, OF_OTHERS), (3, OF_OTHERS)], kept(0, 1), ("at 0", 0)),
-    "expired": ([(9, OF_OTHERS)], kept(4, 8), ("at 4", 4)),
-    "all have expired": ([], kept(4, 8), ("at 4", 4)),
-    "rolled back": ([(1, OF_OTHERS), (2, ours(0))], kept(4, 8), ("at 0", 4)),
-    "rolled back, older ones have expired": ([(5, ours(2))], kept(4, 8), ("at 2", 4)),
-    "rolled back to before all": ([(1, OF_OTHERS)], kept(4, 8), (None, 4)),
-    "rolled back to before all, and others have appended": ([(1, OF_OTHERS), (9, OF_OTHERS)], kept(4, 8), (None, 4)),
-    "the property was removed": ([(5, ours(0)), (6, ours(1))], None, ("at 1", 1)),
-    "of a newer release": ([(1, {RECORD: f'{{"v": 2, "key": "{KEY.hashed}"}}'})], None, SinkError),
+# The sequence numbers and summaries of the snapshots that are known, the oldest first, and the parent of the oldest
+# one; the property; the position that counts, and the number of the last commit. The id of a snapshot is its number.
+TABLES: dict[str, tuple[list[tuple[int, Any]], int | None, str | None, tuple[object, int] | type[Exception] | None]] = {
+    "no snapshot": ([], None, None, None),
+    "snapshots of others": ([(1, OF_OTHERS), (2, ours(3, OTHER))], None, None, None),
+    "the newest": ([(1, OF_OTHERS), (2, ours(0)), (3, ours(1))], None, kept(1, 3), ("at 1", 1)),
+    "under snapshots of others": ([(1, ours(0)), (2, OF_OTHERS), (3, OF_OTHERS)], None, kept(0, 1), ("at 0", 0)),
+    "expired": ([(9, OF_OTHERS)], 8, kept(4, 8), ("at 4", 4)),
+    "expired, and others after it": ([(10, OF_OTHERS)], 9, kept(4, 8), SinkUnsafeError),
+    "expired, as pyiceberg does it": ([(9, OF_OTHERS)], None, kept(4, 8), SinkUnsafeError),
+    "no snapshot is the present one": ([], None, kept(4, 8), SinkUnsafeError),
+    "rolled back": ([(1, OF_OTHERS), (2, ours(0))], None, kept(4, 8), ("at 0", 4)),
+    "rolled back, older ones have expired": ([(5, ours(2))], 4, kept(4, 8), ("at 2", 4)),
+    "rolled back, expired after others had appended": ([(9, OF_OTHERS)], 5, kept(4, 8, 2), SinkUnsafeError),
+    "rolled back to one of others between ours": ([(5, OF_OTHERS)], 4, kept(4, 8, 2), SinkUnsafeError),
+    "rolled back to before all": ([(1, OF_OTHERS)], None, kept(4, 8, 2), (None, 4)),
+    "rolled back to before all, others have appended": (
+        [(1, OF_OTHERS), (9, OF_OTHERS)],
+        None,
+        kept(4, 8, 2),
+        (None, 4),
+    ),
+    "the same, if it is not known where ours begin": ([(1, OF_OTHERS)], None, kept(4, 8), SinkUnsafeError),
+    "rolled back to before all, older have expired": ([(5, OF_OTHERS)], 4, kept(4, 8, 6), (None, 4)),
+    "the property was removed": ([(5, ours(0)), (6, ours(1))], 4, None, ("at 1", 1)),
+    "of a newer release": ([(1, {RECORD: f'{{"v": 2, "key": "{KEY.hashed}"}}'})], None, None, SinkError),
 }
 
 
 @pytest.mark.parametrize("name", TABLES)
 def test_the_record_that_counts(name: str) -> None:
-    snapshots, kept_text, wanted = TABLES[name]
+    snapshots, before, kept_text, wanted = TABLES[name]
+    parents = [before, *(number for number, _ in snapshots)]
+    line = [
+        Ancestor(number, parent, number, summary) for parent, (number, summary) in zip(parents, snapshots, strict=False)
+    ][::-1]
     if isinstance(wanted, type):
         with pytest.raises(wanted):
-            newest_record(snapshots[::-1], kept_text, KEY, "x")
+            newest_record(line, kept_text, KEY, "x")
+        print(f"{name:50} {wanted.__name__}")
         return
-    found = newest_record(snapshots[::-1], kept_text, KEY, "x")
+    found = newest_record(line, kept_text, KEY, "x")
     assert (None if found is None else (found.position, found.stamp.version)) == wanted
-    print(f"{name:45} {wanted}")
+    print(f"{name:50} {wanted}")
 
 
 # --- a real table ---------------------------------------------------------------------------------------------------
@@ -114,6 +130,60 @@ def test_the_position_outlives_its_snapshot(lake: IcebergLake) -> None:
     with pytest.raises(SupersededError):
         position.commit(2)
     assert lake.ids() == [1, 2]
+
+
+def committed_and_rolled_back(lake: IcebergLake) -> None:
+    """Positions 1 and 2 are committed with their rows, and the table is rolled back to position 1; others append."""
+    position = lake.sink().claim(TASK, attempt(1))
+    position.connection.append([{"id": 1}])
+    position.commit(1)
+    mark = lake.mark()
+    position.connection.append([{"id": 2}])
+    position.commit(2)
+    changed(lake, lambda table: table.manage_snapshots().set_current_snapshot(mark).commit())
+    lake.add_by_others(100)
+    expire_all(lake)
+    assert lake.ids() == [1, 100]
+
+
+def remove_earlier_metadata(lake: IcebergLake) -> None:
+    with lake.catalog() as catalog:
+        present = catalog.load_table(lake.NAME).metadata_location.rpartition("/")[2]
+    for path in lake.folder.rglob("*.metadata.json"):
+        if path.name != present:
+            path.unlink()
+
+
+def test_the_property_is_ahead_of_rows_that_were_rolled_back_and_does_not_count(lake: IcebergLake) -> None:
+    committed_and_rolled_back(lake)
+    again = lake.sink().claim(TASK, attempt(2))
+    assert again.position == 1
+    again.connection.append([{"id": 2}])
+    again.commit(2)
+    assert lake.ids() == [1, 2, 100]
+
+
+def test_if_nobody_knows_whether_rows_were_rolled_back_the_claim_is_refused(lake: IcebergLake) -> None:
+    committed_and_rolled_back(lake)
+    remove_earlier_metadata(lake)
+    with pytest.raises(SinkUnsafeError, match="nobody knows whether its rows were rolled back") as raised:
+        lake.sink().claim(TASK, attempt(2))
+    assert raised.value.problem == "history"
+    assert lake.commits() == 1
+    assert lake.sink().claim(["loop", "another"], attempt(1)).position is None
+
+
+def test_a_rollback_to_before_the_first_commit_is_known_also_if_older_snapshots_have_expired(lake: IcebergLake) -> None:
+    lake.add_by_others(100)
+    expire_all(lake)
+    mark = lake.mark()
+    position = lake.sink().claim(TASK, attempt(1))
+    position.connection.append([{"id": 1}])
+    position.commit(1)
+    lake.restore(mark)
+    remove_earlier_metadata(lake)
+    assert lake.sink().claim(TASK, attempt(2)).position is None
+    assert lake.ids() == [100]
 
 
 def expire_all(lake: IcebergLake) -> None:

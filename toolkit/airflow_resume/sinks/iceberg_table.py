@@ -6,7 +6,10 @@ caller looks again. By itself, pyiceberg would then put our snapshot on top of t
 commit is given to the catalog directly.
 
 Snapshots expire. So the commit writes the record into a property of the table, too. A rollback undoes snapshots, and no
-property. So the property counts only if the snapshots do not go back as far as the commit that has written it.
+property. So the property counts only if the snapshot that it belongs to is an ancestor of the present one. Some writers
+leave the id of an expired parent in a snapshot; pyiceberg removes it. Earlier metadata files of the table have both the
+id and the snapshot. If the line of ancestors cannot be followed far enough, nobody knows whether there was a rollback,
+and the claim is refused.
 """
 
 from __future__ import annotations
@@ -14,13 +17,14 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta, timezone
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 from pyiceberg.catalog import load_catalog
 from pyiceberg.exceptions import CommitFailedException, NoSuchTableError, TableAlreadyExistsError
+from pyiceberg.serializers import FromInputFile
 from pyiceberg.table import Table, Transaction
-from pyiceberg.table.snapshots import ancestors_of
+from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.table.update import AssertTableUUID
 
 from airflow_resume.errors import SinkTableError, SinkUnsafeError
@@ -33,8 +37,21 @@ RECORD = "airflow-resume"
 PREFIX = "airflow-resume."
 """What the properties of the table begin with that have the newest record of each key."""
 
-Ancestors: TypeAlias = Iterable[tuple[int, Mapping[str, Any]]]
-"""The sequence number and the summary of each snapshot that led to the present one, the newest first."""
+
+class Ancestor(NamedTuple):
+    """A snapshot that led to the present one, or that one itself.
+
+    Args:
+        snapshot: its id.
+        parent: the id of the snapshot before, which may have expired; None if it is not known, or if there was none.
+        sequence: its number; those of its ancestors are smaller.
+        summary: what the commit says of itself.
+    """
+
+    snapshot: int
+    parent: int | None
+    sequence: int
+    summary: Mapping[str, Any]
 
 
 def loaded_table(given: Any, catalog: str | None, options: Mapping[str, Any], schema: Any, target: str) -> Table:
@@ -90,6 +107,8 @@ class IcebergLakeTable:
     ) -> None:
         self._table, self.key, self.target, self._commits = table, key, target, commits
         self._keep_positions = keep_positions
+        self._first: int | None = None
+        """The sequence number before which no commit of the key can be; None if it is not known."""
         if table.format_version == 1:
             raise SinkUnsafeError(
                 f"{target} has the format version 1, which does not number its snapshots.",
@@ -116,12 +135,43 @@ class IcebergLakeTable:
         self._table.refresh()
         self._arrow = self._table.schema().as_arrow()
         kept = self._table.properties.get(PREFIX + self.key.hashed)
-        return newest_record(self._ancestors(), kept, self.key, self.target)
+        found = newest_record(self._ancestors(goes_back=kept is not None), kept, self.key, self.target)
+        if kept is not None:
+            self._first = json.loads(kept).get("first")
+        elif found is None:
+            self._first = self._table.metadata.next_sequence_number()
+        return found
 
-    def _ancestors(self) -> Ancestors:
-        for snapshot in ancestors_of(self._table.current_snapshot(), self._table.metadata):
-            summary = {} if snapshot.summary is None else snapshot.summary.additional_properties
-            yield snapshot.sequence_number or 0, summary
+    def _ancestors(self, *, goes_back: bool) -> Iterator[Ancestor]:
+        """The snapshots that led to the present one, the newest first, as far as they are known.
+
+        Args:
+            goes_back: whether to read earlier metadata of the table for those that have expired.
+        """
+        known = {each.snapshot_id: each for each in self._table.metadata.snapshots}
+        earlier = self._earlier_snapshots() if goes_back else iter(())
+        at = self._table.current_snapshot()
+        while at is not None:
+            summary = {} if at.summary is None else at.summary.additional_properties
+            yield Ancestor(at.snapshot_id, at.parent_snapshot_id, at.sequence_number or 0, summary)
+            while (parent := known[at.snapshot_id].parent_snapshot_id) not in known:
+                more = next(earlier, None)
+                if more is None:
+                    return
+                for each in more:
+                    if known.get(each.snapshot_id, each).parent_snapshot_id is None:
+                        known[each.snapshot_id] = each
+                    known.setdefault(each.snapshot_id, each)
+            at = None if parent is None else known[parent]
+
+    def _earlier_snapshots(self) -> Iterator[Sequence[Snapshot]]:
+        """The snapshots that each earlier metadata file of the table has, the newest file first."""
+        for entry in reversed(self._table.metadata.metadata_log):
+            try:
+                earlier = FromInputFile.table_metadata(self._table.io.new_input(entry.metadata_file))
+            except (OSError, ValueError):  # it was removed, or cannot be read
+                continue
+            yield earlier.snapshots
 
     def put(self, record: LakeRecord, pending: Sequence[pa.Table]) -> None:
         """Commit rows and a record, if nobody has committed since the table was looked at.
@@ -139,7 +189,9 @@ class IcebergLakeTable:
             with transaction.update_snapshot(snapshot_properties={RECORD: text}).fast_append():
                 pass
         now = datetime.now(timezone.utc)
-        kept = {"at": now.isoformat(), "sequence": table.metadata.next_sequence_number(), "record": text}
+        snapshot = transaction.table_metadata.current_snapshot()
+        assert snapshot is not None  # noqa: S101  the transaction has made it
+        kept = {"at": now.isoformat(), "first": self._first, "snapshot": snapshot.snapshot_id, "record": text}
         transaction.set_properties({PREFIX + self.key.hashed: json.dumps(kept)})
         if old := list(self._forgotten(now)):
             transaction.remove_properties(*old)
@@ -164,11 +216,11 @@ class IcebergLakeTable:
         table.metadata, table.metadata_location = committed.metadata, committed.metadata_location
 
 
-def newest_record(ancestors: Ancestors, kept: str | None, key: LakeKey, target: str) -> LakeRecord | None:
+def newest_record(ancestors: Iterable[Ancestor], kept: str | None, key: LakeKey, target: str) -> LakeRecord | None:
     """The record of a key that counts; None if there is none.
 
     Args:
-        ancestors: the snapshots that led to the present one, the newest first, as far as they have not expired.
+        ancestors: the present snapshot and those that led to it, the newest first, as far as they are known.
         kept: the property of the table with the newest record of the key.
         key: of the position.
         target: where it is, for messages.
@@ -178,15 +230,28 @@ def newest_record(ancestors: Ancestors, kept: str | None, key: LakeKey, target: 
 
     Raises:
         SinkError: a record cannot be read.
+        SinkUnsafeError: it is not known whether the newest commit was rolled back.
     """
     property_of = {} if kept is None else json.loads(kept)
     newest = LakeRecord.loads(property_of.get("record"), key, target)
-    oldest: int | None = None
-    for sequence, summary in ancestors:
-        oldest = sequence
-        found = LakeRecord.loads(summary[RECORD], key, target) if RECORD in summary else None
+    snapshot, first = property_of.get("snapshot"), property_of.get("first")
+    for each in ancestors:
+        found = LakeRecord.loads(each.summary[RECORD], key, target) if RECORD in each.summary else None
         if found is not None:
             return found.moved_to(max(found.stamp.version, -1 if newest is None else newest.stamp.version))
-    if newest is not None and oldest is not None and oldest <= property_of["sequence"]:
-        return LakeRecord.of_nothing(newest.stamp.version)
-    return newest
+        if newest is None:
+            continue
+        if each.parent is not None and each.parent == snapshot:
+            return newest
+        if first is not None and each.sequence < first:
+            return LakeRecord.of_nothing(newest.stamp.version)
+    if newest is None:
+        return None
+    raise SinkUnsafeError(
+        f"{target} has a position of {key.identity}, but so many of its snapshots have expired that nobody knows"
+        " whether its rows were rolled back.",
+        "Keep snapshots, or metadata files (write.metadata.previous-versions-max), for longer than the longest time"
+        " between two runs. To go on now, see which rows are there, and give the loop or watermark another name.",
+        problem="history",
+        sink=target,
+    )
