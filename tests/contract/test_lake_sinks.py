@@ -192,7 +192,7 @@ WRONG: dict[str, tuple[Any, type[Exception], str]] = {
     "another column of a table": (pa.table({"idd": [1]}), ValueError, "has no column 'idd'"),
     "a named index": (pd.DataFrame({"id": [1]}, index=["x"]), ValueError, "has no column '__index_level_0__'"),
     "a value of another type": ([{"id": "x"}], (ValueError, TypeError), "x"),  # type: ignore[dict-item]
-    "a value that is too long": (pa.table({"id": [1.5]}), ValueError, "truncated"),
+    "a value that is too long": (pa.table({"id": [1.5]}), ValueError, "would be another one there"),
     "one row": ({"id": 1}, TypeError, "has no rows"),
     "nothing": (None, TypeError, "NoneType"),
     "a text": ("x", TypeError, "str"),

@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import random
 import secrets
+import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
@@ -36,14 +38,39 @@ class LakeMovedError(Exception):
     """Commits of others came first, so nothing was committed. Look at the lake, and try again."""
 
 
-class LakeWriter(Protocol):
-    """What the body of a loop or a window writes with."""
+class LakeWriter(ABC):
+    """What the body of a loop or a window writes with, in the thread that claimed the position or commits it.
 
-    pending: list[Any]
-    """What is written, and not committed."""
-    refusal: Exception | None
-    """What is raised when more is written; None while that is allowed."""
+    What another thread writes belongs to no element: the commit may have begun, or a later element be in hand.
+    """
 
+    def __init__(self) -> None:
+        self.pending: list[Any] = []
+        """What is written, and not committed."""
+        self.refusal: Exception | None = None
+        """What is raised when more is written; None while that is allowed."""
+        self.lock = threading.Lock()
+        """Is held by a commit, and by a change of `pending`."""
+        self.thread = threading.get_ident()
+        """The one that may write."""
+
+    def check(self) -> None:
+        """Check that the caller may write.
+
+        Raises:
+            SinkUnsafeError: this is another thread, or the loop or the window is over.
+        """
+        if self.refusal is not None:
+            raise self.refusal
+        if self.thread != threading.get_ident():
+            raise SinkUnsafeError(
+                "Another thread than that of the loop or the window wrote to its sink. Nobody knows to which element"
+                " that belongs, and the commit of the element may have begun.",
+                "Have the thread return what is to be written, such as with loop.map, and write it in the body.",
+                problem="use",
+            )
+
+    @abstractmethod
     def forget(self, after: int = 0) -> None:
         """Forget what was written, except for the first so many."""
 
@@ -116,8 +143,10 @@ class LakePosition:
         """
         if self._is_in_doubt:
             raise self._doubt()
-        self._commit(self._record.moved(position))
-        self._writer.pending.clear()
+        with self._writer.lock:
+            self._writer.thread = threading.get_ident()
+            self._commit(self._record.moved(position))
+            self._writer.pending.clear()
 
     def _doubt(self) -> SinkError:
         return SinkError(

@@ -7,12 +7,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from airflow_resume.shown import short_repr
+from airflow_resume.sinks.lake_position import LakeWriter
+from airflow_resume.sinks.lake_values import check_names, of_column, of_rows
 
-_MOST_NAMED = 5
 
-
-class RowWriter:
+class RowWriter(LakeWriter):
     """What the body of a loop or a window appends to. It is in memory until the commit.
 
     Args:
@@ -20,24 +19,25 @@ class RowWriter:
     """
 
     def __init__(self, fitted: Callable[[Any], pa.Table]) -> None:
+        super().__init__()
         self._fitted = fitted
-        self.pending: list[pa.Table] = []
-        self.refusal: Exception | None = None
 
     def append(self, rows: Any) -> None:
         """Append rows. They are in memory until the commit, and then in the table.
 
         Args:
             rows: a list of dicts, an Arrow table, a record batch, or whatever Arrow can read, such as a data frame of
-                pandas or polars. Columns that are not given are null.
+                pandas or polars. Columns that are not given are null. They are copied.
 
         Raises:
             TypeError, ValueError: they do not fit the table. Nothing was appended.
-            SinkUnsafeError: the loop or the window is over.
+            SinkUnsafeError: the loop or the window is over, or another thread than its own appends.
         """
-        if self.refusal is not None:
-            raise self.refusal
-        self.pending.append(self._fitted(rows))
+        self.check()
+        table = _copied(self._fitted(rows))
+        with self.lock:
+            self.check()
+            self.pending.append(table)
 
     def forget(self, after: int = 0) -> None:
         """Forget what was appended, except for the first so many tables."""
@@ -54,22 +54,31 @@ def fitted_rows(rows: Any, schema: pa.Schema, target: str) -> pa.Table:
 
     Raises:
         TypeError: these are no rows.
-        ValueError: a column is none of the table, or a value does not fit its type (`pyarrow.ArrowInvalid`).
+        ValueError: a column or a field is none of the table, or a value does not fit its type, or would be another one
+            there.
     """
     if isinstance(rows, (list, tuple)):
         if all(isinstance(row, Mapping) for row in rows):
-            _check_names({name: None for row in rows for name in row}, schema, target)
-            return pa.Table.from_pylist(rows, schema=schema)
+            check_names([*dict.fromkeys(name for row in rows for name in row)], schema.names, target)
+            return of_rows(rows, schema, target)
         return pa.concat_tables([fitted_rows(each, schema, target) for each in rows])
     table = _table_of(rows)
-    _check_names(dict.fromkeys(table.column_names), schema, target)
+    check_names(table.column_names, schema.names, target)
     columns = [
-        table.column(field.name).cast(field.type)
+        of_column(table.column(field.name), field, target)
         if field.name in table.column_names
         else pa.nulls(len(table), field.type)
         for field in schema
     ]
     return pa.table(columns, schema=schema)
+
+
+def _copied(table: pa.Table) -> pa.Table:
+    """A table that shares no memory with what it was made of, which the caller may use again."""
+    memory = pa.BufferOutputStream()
+    with pa.ipc.new_stream(memory, table.schema) as stream:
+        stream.write_table(table)
+    return pa.ipc.open_stream(memory.getvalue()).read_all()
 
 
 def _table_of(rows: Any) -> pa.Table:
@@ -81,14 +90,3 @@ def _table_of(rows: Any) -> pa.Table:
         f"append() was given a value of the type {type(rows).__name__}, which has no rows."
         "\nGive it a list of dicts, an Arrow table, a record batch, or a data frame."
     )
-
-
-def _check_names(names: Mapping[str, None], schema: pa.Schema, target: str) -> None:
-    known = set(schema.names)
-    unknown = [name for name in names if name not in known]
-    if unknown:
-        shown = ", ".join(short_repr(name) for name in unknown[:_MOST_NAMED])
-        raise ValueError(
-            f"{target} has no column {shown}{' and others' if len(unknown) > _MOST_NAMED else ''}."
-            f"\nIts columns are {', '.join(schema.names)}."
-        )

@@ -19,7 +19,7 @@ from typing import Any
 
 from airflow_resume.errors import SupersededError
 from airflow_resume.shown import get_logger, short_repr
-from airflow_resume.sinks.lake_position import LakeMovedError
+from airflow_resume.sinks.lake_position import LakeMovedError, LakeWriter
 from airflow_resume.sinks.lake_record import LakeKey, LakeRecord
 from airflow_resume.sinks.object_store import PART, ObjectStore
 
@@ -106,7 +106,7 @@ class ObjectLog:
             log.debug("%s: files that were left behind were not removed: %r", self.target, error)
 
 
-class ObjectWriter:
+class ObjectWriter(LakeWriter):
     """What the body of a loop or a window writes with. A file counts when the position after it is committed.
 
     Args:
@@ -117,12 +117,11 @@ class ObjectWriter:
     """
 
     def __init__(self, store: ObjectStore, data: str, record: LakeRecord, check: Callable[[], None]) -> None:
+        super().__init__()
         self._store, self._data, self._nonce, self._check = store, data, record.stamp.nonce[:8], check
         self.number = record.stamp.version + 1
         """Of the next commit."""
         self._written = 0
-        self.pending: list[str] = []
-        self.refusal: Exception | None = None
 
     def write(self, name: str, data: bytes | str) -> str:
         """Write a file.
@@ -136,11 +135,12 @@ class ObjectWriter:
 
         Raises:
             ValueError: as `open`.
-            SinkUnsafeError: the loop or the window is over.
+            SinkUnsafeError: the loop or the window is over, or another thread than its own writes.
         """
         with self.open(name) as file:
             file.write(data.encode() if isinstance(data, str) else data)
-        return self._store.path(self.pending[-1])
+        path: str = self._store.path(self.pending[-1])
+        return path
 
     @contextmanager
     def open(self, name: str) -> Iterator[Any]:
@@ -151,11 +151,10 @@ class ObjectWriter:
 
         Raises:
             ValueError: it has a folder.
-            SinkUnsafeError: the loop or the window is over.
+            SinkUnsafeError: the loop or the window is over, or another thread than its own writes.
             SupersededError: another attempt has claimed the position, and has removed the file.
         """
-        if self.refusal is not None:
-            raise self.refusal
+        self.check()
         if not isinstance(name, str) or not name or "/" in name or "\\" in name or name.endswith(PART):
             raise ValueError(f"{short_repr(name)} is not the name of a file.\nGive a name without a folder.")
         self._written += 1  # one that may be committed already is not overwritten, whatever the next number is
@@ -166,7 +165,8 @@ class ObjectWriter:
         except FileNotFoundError:
             self._check()  # a later attempt may have removed it
             raise
-        self.pending.append(path)
+        with self.lock:
+            self.pending.append(path)
 
     def forget(self, after: int = 0) -> None:
         """Remove what was written, except for the first so many files."""
