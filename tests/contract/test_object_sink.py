@@ -430,3 +430,24 @@ def test_messages_have_no_secrets() -> None:
 def test_wrong_arguments_are_refused_at_once(wrong: dict[str, Any], error: type[Exception]) -> None:
     with pytest.raises(error):
         ObjectSink(**{"path": "orders", **wrong})
+
+
+def test_a_commit_that_is_missing_in_the_log_is_an_error_by_name(claim: Any, folder: Folder) -> None:
+    first = claim()
+    for number in range(3):
+        first.connection.write("a.txt", str(number))
+        first.commit(number)
+    logged = sorted(each for each in folder.files.find(folder.path) if "_airflow_resume/log" in each)
+    folder.files.rm_file(logged[1])
+    with pytest.raises(SinkError, match=r"commit 1 is missing in the log of .*\nRestore"):
+        folder.committed()
+
+
+def test_files_of_others_in_the_log_do_not_count(claim: Any, folder: Folder) -> None:
+    first = claim()
+    first.connection.write("a.txt", "1")
+    first.commit(1)
+    logged = next(each for each in folder.files.find(folder.path) if "_airflow_resume/log" in each)
+    folder.files.pipe_file(f"{logged.rpartition('/')[0]}/copy of 1.json", b"{}")
+    assert folder.committed() == ["1"]
+    assert claim(2).position == 1

@@ -61,4 +61,8 @@ def refusal(decision: Claiming, identity: str, by: Claimant, target: str) -> Res
 
 def raced(identity: str, target: str) -> SinkBusyError:
     """The error of an attempt whose claim always came too late."""
-    return SinkBusyError(f"Others kept claiming {identity} in {target}.", "A retry looks again.", sink=target)
+    return SinkBusyError(
+        f"Others committed to {target}, or claimed {identity} there, in each of {MOST_RACES} tries to claim it.",
+        "A retry looks again. If many tasks write there at the same time, let each commit contain more.",
+        sink=target,
+    )

@@ -109,7 +109,9 @@ def _check(value: Any, kept: Any, kind: pa.DataType, where: str, target: str) ->
 
 def _is_null(value: Any) -> bool:
     return (
-        value is None or type(value).__name__ in {"NaTType", "NAType"} or (isinstance(value, float) and value != value)
+        value is None
+        or type(value).__name__ in {"NaTType", "NAType"}
+        or (isinstance(value, float) and math.isnan(value))
     )
 
 
@@ -228,6 +230,6 @@ def _check_leaf(given: Any, kept: Any, where: str, target: str) -> None:
 
 def _refuse(value: Any, kept: Any, kind: pa.DataType, where: str, target: str) -> NoReturn:
     raise ValueError(
-        f"{short_repr(value)} does not fit the column {where} ({kind}) of {target}: it would be {short_repr(kept)} there."
-        "\nConvert it before."
+        f"{short_repr(value)} does not fit the column {where} ({kind}) of {target}: it would be"
+        f" {short_repr(kept)} there.\nConvert it before."
     )

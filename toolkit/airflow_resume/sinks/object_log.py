@@ -13,11 +13,12 @@ were there before the claim are left behind, also if the attempt that removes th
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from airflow_resume.errors import SupersededError
+from airflow_resume.errors import SinkError, SupersededError
 from airflow_resume.shown import get_logger, short_repr
 from airflow_resume.sinks.lake_position import LakeMovedError, LakeWriter
 from airflow_resume.sinks.lake_record import LakeKey, LakeRecord
@@ -26,6 +27,8 @@ from airflow_resume.sinks.object_store import PART, ObjectStore
 log = get_logger(__name__)
 
 _LOGS = "_airflow_resume/log"
+_COMMIT = re.compile(r"\d{20}\.json")
+"""The name of a file of the log; files of others in its folder do not count."""
 
 
 class ObjectLog:
@@ -183,13 +186,28 @@ def committed_files(store: ObjectStore) -> list[str]:
 
     Args:
         store: the folder.
+
+    Raises:
+        SinkError: a commit is missing in the log of a key, so some of its files are not known.
     """
     files: list[str] = []
     for key in store.names(_LOGS):
-        for name in _commits_in(store, f"{_LOGS}/{key}"):
+        names = _commits_in(store, f"{_LOGS}/{key}")
+        _check_whole(names, key, store.target)
+        for name in names:
             files += json.loads(store.read(f"{_LOGS}/{key}/{name}"))["files"]
     return [store.path(each) for each in files]
 
 
 def _commits_in(store: ObjectStore, folder: str) -> list[str]:
-    return [name for name in store.names(folder) if name.endswith(".json")]
+    return [name for name in store.names(folder) if _COMMIT.fullmatch(name)]
+
+
+def _check_whole(names: Sequence[str], key: str, target: str) -> None:
+    missing = next((number for number, name in enumerate(names) if name != f"{number:020d}.json"), None)
+    if missing is not None:
+        raise SinkError(
+            f"The commit {missing} is missing in the log of {key} in {target}, so its files are not known.",
+            "Restore the file of the log. Nothing may remove files of the log, such as a lifecycle rule.",
+            sink=target,
+        )

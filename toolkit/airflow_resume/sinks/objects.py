@@ -86,6 +86,9 @@ class ObjectSink:
 
         Files of one loop or watermark are in the order of their commits. A file that is in the folder and not among
         these is one of an element that is not done, or was left behind by an attempt that failed.
+
+        Raises:
+            SinkError: a commit is missing in the log.
         """
         from airflow_resume.sinks.object_log import committed_files
 
