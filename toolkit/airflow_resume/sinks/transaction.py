@@ -116,6 +116,11 @@ class SqlPosition:
             self._set_guard()
         return self._connection
 
+    @property
+    def version(self) -> int:
+        """How many commits the row has seen, as far as is known."""
+        return self._stamp.version
+
     def _lends_driver(self) -> None:
         if not self._is_ours:
             self._is_eager = True
@@ -239,8 +244,11 @@ class SqlPosition:
             return
         try:
             _ = self.connection
-        except Exception as error:  # noqa: BLE001  the commit took place; the next use raises it again
-            log.debug("%s: the next transaction did not begin: %r", self._target, error)
+        except (DBAPIError, SinkError) as error:
+            # The commit took place. The next use begins the transaction, on a new connection: on this one the body
+            # could write without a guard.
+            log.warning("%s: the next transaction did not begin yet: %r", self._target, error)
+            self._drop_connection()
 
     def _drop_connection(self) -> None:
         """Have the database roll back, and use a new connection from now on.
@@ -267,7 +275,8 @@ class SqlPosition:
         became = decide_commit(None if found is None else found.stamp, self._stamp)
         match became:
             case Committed.YES:
-                log.warning("%s: a commit raised %r, and took place; its reply was lost", self._target, error)
+                how = "was interrupted" if error is None else f"raised {error!r}"
+                log.warning("%s: a commit %s, and took place; its reply was lost", self._target, how)
                 self._moved()
             case Committed.SUPERSEDED:
                 self._is_lost = True
