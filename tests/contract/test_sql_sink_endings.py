@@ -237,8 +237,9 @@ def test_a_connection_of_the_driver_that_was_taken_in_an_earlier_element_is_guar
 ) -> None:
     def append(attempt: TaskAttempt, fail_at: int | None) -> None:
         with checkpoint([1, 2, 3, 4], name="rows", sink=sink, context=attempt.context) as loop:
-            execute = keep(loop)
+            execute: Callable[[str], object] | None = None
             for number in loop:
+                execute = execute or keep(loop)  # in the first element
                 execute(f"INSERT INTO flights (id) VALUES ({number})")  # noqa: S608  a number
                 if number == fail_at:
                     if ends:
