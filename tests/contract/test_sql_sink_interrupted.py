@@ -106,6 +106,7 @@ PLACES: list[Arm] = [at_the_note, after_the_commit, after_the_sink, before_the_c
 def test_an_interrupt_around_a_commit_does_not_move_the_position_back(
     engine: Engine,
     attempt: TaskAttempt,
+    *,
     arm: Arm,
     kind: type[BaseException],
     commit_every: int,
