@@ -26,7 +26,7 @@ PAGES = {
 }
 """A file in the root of the repository, and the page of the site that it becomes."""
 
-_LINK = re.compile(r"(?<=\]\()(?P<folder>docs/|(?:\.\./)*)(?P<path>[\w./-]+\.md)(?=[#)])")
+_LINK = re.compile(r"(?<=\]\()(?P<folder>docs/|(?:\.\./)*)(?P<path>[\w./-]+\.(?:md|png))(?=[#)])")
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
@@ -49,6 +49,8 @@ def links_of_site(markdown: str, page: str) -> str:
     '[jobs](jobs.md#hooks), [loops](loops.md)'
     >>> links_of_site("[changes](../../CHANGELOG.md), [jobs](../jobs.md)", "api/index.md")
     '[changes](../changelog.md), [jobs](../jobs.md)'
+    >>> links_of_site("![page](docs/page.png)", "index.md")
+    '![page](page.png)'
 
     Args:
         markdown: of a page.

@@ -158,6 +158,11 @@ def test_every_answer_has_the_headers_that_keep_a_browser_from_doing_more(
         assert headers["X-Content-Type-Options"] == "nosniff"
 
 
+@pytest.mark.parametrize("number", [2**31, 2**63 - 1, 10**39, -1])
+def test_a_number_that_no_asset_can_have_is_no_asset(server: PageServer, number: int) -> None:
+    assert server.as_("ana").get(server.page(f"marks/{number}")).status_code in {400, 404, 422}
+
+
 @pytest.mark.parametrize("path", ["docs", "redoc", "openapi.json", "", "static/../app.py", "static/nothing.css"])
 def test_there_is_nothing_else(server: PageServer, path: str) -> None:
     assert server.as_("ana").get(server.page(path)).status_code == 404

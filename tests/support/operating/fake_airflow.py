@@ -181,7 +181,7 @@ def fake_airflow() -> Iterator[FakeAirflow]:
             if status == 0:  # the connection is lost without an answer
                 self.close_connection = True
                 return
-            text = b"" if answer is None else json.dumps(answer).encode()
+            text = b"" if answer is None else answer.encode() if answer == "<html>" else json.dumps(answer).encode()
             self.send_response(status)
             self.send_header("Content-Length", str(len(text)))
             self.end_headers()

@@ -10,6 +10,7 @@ import keyring
 import pytest
 from airflowctl.api.client import ClientKind, Credentials
 from keyring.backend import KeyringBackend
+from keyring.backends import fail
 
 from airflow_resume.operating.airflowctl import Login, kept_login
 from airflow_resume.operating.api import PASSWORD, TOKEN, URL, USER
@@ -69,6 +70,17 @@ def test_a_login_that_cannot_be_read_is_said_and_not_used(
     (tmp_path / "production.json").write_text("{")
     assert kept_login() is None
     assert "secret" not in caplog.text
+
+
+def test_it_says_nothing_where_the_answer_is_printed(
+    log_in: LogIn, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log_in("http://airflow.example", "first")
+    keyring.set_keyring(fail.Keyring())  # type: ignore[no-untyped-call]
+    assert kept_login() is None
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "keyring" in err.lower()
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from airflow_resume.errors import AirflowApiError, UsageError
@@ -46,6 +48,23 @@ def test_a_user_logs_in_with_a_password_of_the_environment(airflow: FakeAirflow)
             AirflowApi(airflow.url, environment=environment)
         assert raised.value.status == 401
         assert "wrong" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("answer", "says"),
+    [
+        ((200, "<html>"), "the page of a proxy"),
+        ((302, None), "the page of a proxy"),
+        ((403, {"detail": "Invalid JWT token"}), "The token is not valid"),
+        ((403, {"detail": "Forbidden"}), "This user may not do that"),
+    ],
+)
+def test_an_answer_that_is_none_of_airflow_says_what_it_may_be(airflow: FakeAirflow, answer: Any, says: str) -> None:
+    with AirflowApi(airflow.url, environment={TOKEN: "t"}) as api:
+        airflow.answers.append(answer)
+        with pytest.raises(AirflowApiError) as raised:
+            api.get("/dags")
+        assert says in str(raised.value.remedy)
 
 
 @pytest.mark.parametrize("url", ["localhost:8080", "ftp://host", "http://", "", "http://[::1"])

@@ -135,6 +135,16 @@ def test_a_position_of_a_source_without_numbers_is_given_whole() -> None:
     assert (changed.pos, changed.n) == ({"after": 3, "rows": 3}, 3)
 
 
+@pytest.mark.parametrize("position", ["x", 7, [], {"after": 3}, {"after": 3, "rows": 3, "x": 1}, True])
+def test_a_position_of_another_form_is_refused_before_an_attempt_fails_by_it(position: Any) -> None:
+    record = loop_after(7).changed(kind="keyset", pos={"after": 7, "rows": 7})
+    with pytest.raises(ChangeRefusedError, match="has another form than that of the record"):
+        loop_changes.rewind(record, Target(position=position, done=3), ANA)
+    changed = loop_changes.rewind(record, Target(position=None, done=0), ANA).record
+    assert isinstance(changed, LoopRecord)
+    assert changed.pos is None
+
+
 def loop_after(number: int) -> LoopRecord:
     first = task_context()
     passes(first, fails_at=number)

@@ -11,7 +11,7 @@ from airflow_resume.errors import UsageError
 from airflow_resume.operating.kinds import KINDS
 from airflow_resume.operating.places import ENVELOPE, AssetPlace, Entry, TaskPlace
 from airflow_resume.operating.verbs import VERBS
-from airflow_resume.page import views
+from airflow_resume.page import app, views
 from airflow_resume.page.advice import ADVICE, advice_for
 from airflow_resume.page.drawings import bands_of, number_of, sparkline
 from airflow_resume.page.forms import FORMS, UNDO, asked
@@ -183,6 +183,9 @@ def test_what_was_typed_is_read_as_the_command_line_reads_it() -> None:
 @pytest.mark.parametrize(
     ("noun", "sent"),
     [
+        ("loops", {"verb": "rewind", "to": "1", "position": "7"}),
+        ("loops", {"verb": "rewind", "to": "1", "done": "1"}),
+        ("marks", {"verb": "rewind", "by": "3d", "to": "1"}),
         ("loops", {"verb": "adopt"}), ("loops", {}), ("jobs", {"verb": "adopt", "id": "  "}),
         ("loops", {"verb": "rewind", "to": "-1"}), ("loops", {"verb": "rewind", "to": "\u0663"}),
         ("marks", {"verb": "rewind"}), ("marks", {"verb": "set", "to": ""}),
@@ -191,6 +194,13 @@ def test_what_was_typed_is_read_as_the_command_line_reads_it() -> None:
 def test_what_is_missing_or_cannot_be_read_is_said(noun: str, sent: dict[str, str]) -> None:
     with pytest.raises(UsageError):
         asked(noun, sent)
+
+
+def test_what_cannot_be_seen_or_turns_the_text_around_is_escaped() -> None:
+    made = app.templates().from_string("<p title='{{ text }}'>{{ text }}</p>{{ number }}")
+    assert made.render(text="z\u202eevil\x1b<b>", number=7) == (
+        "<p title='z\\u202eevil\\x1b&lt;b&gt;'>z\\u202eevil\\x1b&lt;b&gt;</p>7"
+    )
 
 
 def test_ages_are_counted_from_now() -> None:

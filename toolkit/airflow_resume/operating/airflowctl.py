@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Mapping
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import NamedTuple
 
@@ -34,7 +36,9 @@ def kept_login(environment: Mapping[str, str] = os.environ) -> Login | None:
     except ImportError:
         return None
     try:
-        kept = Credentials(api_token=environment.get("AIRFLOW_CLI_TOKEN"), client_kind=ClientKind.CLI).load()
+        # It says on the standard output, which is for the answer, that there is no keyring.
+        with redirect_stdout(sys.stderr):
+            kept = Credentials(api_token=environment.get("AIRFLOW_CLI_TOKEN"), client_kind=ClientKind.CLI).load()
     except (AirflowCtlException, ValueError, KeyError) as error:
         logger.warning("The login of airflowctl cannot be read: %s", error)
         return None

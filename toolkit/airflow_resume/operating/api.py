@@ -43,7 +43,7 @@ TIMEOUT_SECONDS = 30.0
 TRIES = 4
 """Of a request that only reads, when the server is busy or cannot be reached."""
 _BUSY = frozenset({429, 502, 503, 504})
-_UNAUTHORIZED, _FORBIDDEN, _NOT_FOUND, _FOUND = 401, 403, 404, 200
+_UNAUTHORIZED, _FORBIDDEN, _NOT_FOUND, _FOUND, _MOVED = 401, 403, 404, 200, 302
 _MOST_OF_AN_ANSWER = 300
 
 
@@ -199,11 +199,21 @@ class AirflowApi:
 
     def _checked(self, answer: httpx.Response, method: str, path: str) -> Any:
         if answer.is_success:
-            return json.loads(answer.text) if answer.text else None
+            try:
+                return json.loads(answer.text) if answer.text else None
+            except ValueError as error:
+                raise AirflowApiError(
+                    f"{method} {path} was answered with what is not JSON: {short_repr(answer.text)}",
+                    f"Is {self.url} an Airflow, and not the page of a proxy where people log in?",
+                    status=answer.status_code,
+                    call=f"{method} {path}",
+                ) from error
+        is_bad_token = answer.status_code == _FORBIDDEN and "Invalid JWT" in answer.text
         remedy = {
             _UNAUTHORIZED: f"The token is not valid (any more): see {TOKEN}, or log in again: airflowctl auth login.",
             _FORBIDDEN: "This user may not do that: ask for the right to read, or to edit, the Dag or the asset.",
-        }.get(answer.status_code)
+            _MOVED: f"Is {self.url} an Airflow, and not the page of a proxy where people log in?",
+        }.get(_UNAUTHORIZED if is_bad_token else answer.status_code)
         raise AirflowApiError(
             f"{method} {path} was answered with {answer.status_code}: {answer.text[:_MOST_OF_AN_ANSWER]}",
             remedy,

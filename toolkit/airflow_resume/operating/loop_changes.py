@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_resume.errors import ChangeRefusedError
 from airflow_resume.loops.loop_record import LoopRecord, SkippedElement
 from airflow_resume.operating.changes import Change, Person, by_hand, unfit
+from airflow_resume.shown import short_repr
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -108,6 +109,12 @@ def _position(record: LoopRecord, target: Target) -> tuple[JsonValue, int]:
     if target.element is None:
         if target.done is None:
             raise unfit("It is not known how many elements are before the position.", "Give --done too.")
+        if _form(target.position) != _form(record.pos) and None not in {_form(target.position), _form(record.pos)}:
+            raise unfit(
+                f"The position {short_repr(target.position)} has another form than that of the record,"
+                f" {short_repr(record.pos)}.",
+                "Give it as `show` prints it, with other values.",
+            )
         return target.position, target.done
     done = target.element - 1
     if done < 0:
@@ -117,6 +124,13 @@ def _position(record: LoopRecord, target: Target) -> tuple[JsonValue, int]:
     if record.kind not in _NUMBERED:
         raise _unknown(record, done)
     return _NUMBERED[record.kind](record, done), done
+
+
+def _form(position: JsonValue) -> object:
+    """What positions of one source have in common: the type, and the names of the members."""
+    if isinstance(position, dict):
+        return frozenset(position)
+    return None if position is None else type(position)
 
 
 def _in_batches(record: LoopRecord, done: int) -> JsonValue:

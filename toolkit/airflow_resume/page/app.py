@@ -15,7 +15,7 @@ from urllib.parse import parse_qsl, urlencode
 from uuid import UUID
 
 from airflow.api_fastapi.common.db.common import SessionDep
-from fastapi import Depends, FastAPI, HTTPException, Request
+from fastapi import Depends, FastAPI, HTTPException, Path, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -31,7 +31,9 @@ from airflow_resume.operating.verbs import change_of
 from airflow_resume.page import access, queries, steered, views
 from airflow_resume.page.addresses import PREFIX
 from airflow_resume.page.forms import FORMS, MOST_BYTES, MOST_FIELDS, UNDO, Asked, asked
+from airflow_resume.shown import shown_lines
 
+AssetId = Annotated[int, Path(ge=0, lt=2**31)]
 POLL_SECONDS = 5
 HEADERS = {
     "Content-Security-Policy": (
@@ -180,7 +182,7 @@ def marks_page(session: SessionDep, user: access.User, as_: As) -> HTMLResponse:
     return _list(found, listed, as_, title="Watermarks", up=(), again="marks?", empty="No asset has a watermark.")
 
 
-def mark_page(session: SessionDep, user: access.User, asset_id: int, as_: As) -> HTMLResponse:
+def mark_page(session: SessionDep, user: access.User, asset_id: AssetId, as_: As) -> HTMLResponse:
     """The watermarks of an asset."""
     found = queries.of_assets(session, asset_id)
     seen = access.seen_dags(user, views.owners_of(found.entries))
@@ -257,12 +259,12 @@ def change_of_task(session: SessionDep, user: access.User, sent: Sent, place: It
     return _change(_asker_of_task(session, user, place), sent)
 
 
-def preview_of_mark(session: SessionDep, user: access.User, sent: Sent, asset_id: int) -> HTMLResponse:
+def preview_of_mark(session: SessionDep, user: access.User, sent: Sent, asset_id: AssetId) -> HTMLResponse:
     """What a change of a mark would do."""
     return _preview(_asker_of_mark(session, user, asset_id), sent, f"marks/{asset_id}/change")
 
 
-def change_of_mark(session: SessionDep, user: access.User, sent: Sent, asset_id: int) -> Response:
+def change_of_mark(session: SessionDep, user: access.User, sent: Sent, asset_id: AssetId) -> Response:
     """Change a mark."""
     return _change(_asker_of_mark(session, user, asset_id), sent)
 
@@ -359,6 +361,11 @@ def _may_see_owner(planned: Plan[Any], user: Any) -> bool:
 # --- answers --------------------------------------------------------------------------------------------------
 
 
+def _visible(value: Any) -> Any:
+    """What is put into a page, without characters that a person cannot see, or that turn the text around."""
+    return shown_lines(value) if type(value) is str else value  # Markup is of the templates themselves
+
+
 @lru_cache(maxsize=1)
 def templates() -> Environment:
     """The templates. Whatever they are given is text."""
@@ -368,6 +375,7 @@ def templates() -> Environment:
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
+        finalize=_visible,
     )
     made.globals["poll_seconds"] = POLL_SECONDS
     return made

@@ -129,8 +129,10 @@ def asked(noun: str, sent: Mapping[str, str]) -> Asked:
         if field.required and field.name not in typed:
             raise UsageError(f"{field.label}: this is missing.", name=field.name)
     given = {field.name: _read(noun, field, typed.get(field.name)) for field in form.fields}
-    if {"by", "to"} <= given.keys() and given["by"] is None and given["to"] is None:
-        raise UsageError("Give a distance or a value.", name="by")
+    if {"by", "to"} <= given.keys() and (given["by"] is None) == (given["to"] is None):
+        raise UsageError("Give a distance or a value, and not both.", name="by")
+    if given.get("to") is not None and (given.get("position") is not None or given.get("done") is not None):
+        raise UsageError("Give the number of the element or a position, and not both.", name="to")
     return Asked(
         form=form,
         given=given,
