@@ -141,8 +141,8 @@ def test_rows_that_are_kept_without_their_position_are_noticed_and_not_written_a
 ) -> None:
     engine, end = ending
     sink = SqlSink(engine)
-    with pytest.raises(BodyError if fails else SinkUnsafeError) as raised:
-        load(sink, attempt, end, fails=fails)
+    with pytest.raises((BodyError, SinkUnsafeError) if fails else SinkUnsafeError) as raised:
+        load(sink, attempt, end, fails=fails)  # the row after the end may be refused already
     if isinstance(raised.value, SinkUnsafeError):
         assert raised.value.problem == "kept"
     kept = rows_in(engine)
@@ -237,8 +237,9 @@ def test_a_connection_of_the_driver_that_was_taken_in_an_earlier_element_is_guar
 ) -> None:
     def append(attempt: TaskAttempt, fail_at: int | None) -> None:
         with checkpoint([1, 2, 3, 4], name="rows", sink=sink, context=attempt.context) as loop:
-            execute = keep(loop)
+            execute: Callable[[str], object] | None = None
             for number in loop:
+                execute = execute or keep(loop)  # in the first element
                 execute(f"INSERT INTO flights (id) VALUES ({number})")  # noqa: S608  a number
                 if number == fail_at:
                     if ends:
@@ -269,13 +270,123 @@ UNDONE: dict[str, Callable[[Any], object]] = {
 def test_a_transaction_that_was_rolled_back_is_done_again_by_a_retry(
     sink: SqlSink, engine: Engine, attempt: TaskAttempt, how: str
 ) -> None:
+    if engine.dialect.name == "duckdb":
+        pytest.skip("it is in no transaction afterwards, see below")
     with pytest.raises(SinkError, match="was rolled back") as raised:
         load(sink, attempt, UNDONE[how], fails=False)
     assert not isinstance(raised.value, SinkUnsafeError)
-    assert rows_in(engine) in ([1, 2], [1, 2, 30])  # DuckDB is in no transaction afterwards
-    if engine.dialect.name != "duckdb":
+    assert rows_in(engine) == [1, 2]
+    load(sink, attempt.retry(), lambda _loop: None, fails=False)
+    assert rows_in(engine) == [1, 2, 3, 4, 5, 30]
+
+
+def with_the_recipe(url: str) -> Engine:
+    """An engine for SQLite that begins transactions as the documentation of SQLAlchemy says."""
+    engine = create_engine(url)
+
+    @event.listens_for(engine, "connect")
+    def no_begin_of_the_driver(raw: Any, _record: Any) -> None:
+        raw.isolation_level = None
+
+    @event.listens_for(engine, "begin")
+    def begin(connection: Any) -> None:
+        connection.exec_driver_sql("BEGIN")
+
+    return engine
+
+
+AUTOCOMMITTING: dict[str, Callable[[str], Engine]] = {
+    "sqlite": with_the_recipe,
+    "postgresql": lambda url: create_engine(url.replace("+psycopg:", "+psycopg2:")),
+    "duckdb": create_engine,
+}
+
+
+@pytest.fixture(params=AUTOCOMMITTING)
+def autocommitting(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Engine]:
+    """An engine whose driver begins no transaction after a ROLLBACK that it has not seen."""
+    with place_of(request.param, tmp_path) as url:
+        engine = AUTOCOMMITTING[request.param](url)
+        yield engine
+        engine.dispose()
+
+
+@pytest.mark.parametrize("ends_by", ["the end of the element", "an error", "a statement"])
+def test_what_is_written_in_no_transaction_after_a_roll_back_is_not_written_again(
+    autocommitting: Engine, attempt: TaskAttempt, ends_by: str
+) -> None:
+    sink = SqlSink(autocommitting)
+
+    def run(attempt: TaskAttempt, *, wrong: bool) -> None:
+        with checkpoint([1, 2, 3], name="rows", sink=sink, context=attempt.context) as loop:
+            for number in loop:
+                loop.connection.execute(insert(ROWS), {"id": number})
+                if number == 2 and wrong:
+                    by_cursor("ROLLBACK", "INSERT INTO flights (id) VALUES (20)")(loop)
+                    if ends_by == "an error":
+                        raise BodyError
+                    if ends_by == "a statement":
+                        with suppress(SinkError):
+                            loop.connection.execute(insert(ROWS), {"id": 21})
+
+    with pytest.raises(BodyError if ends_by == "an error" else SinkUnsafeError) as raised:
+        run(attempt, wrong=True)
+    if isinstance(raised.value, SinkUnsafeError):
+        assert raised.value.problem == "kept"
+    assert rows_in(autocommitting) == [1, 20]
+    for again in (attempt.retry(), attempt.retry()):
+        with pytest.raises(SinkUnsafeError, match="was committed without its position") as refused:
+            run(again, wrong=False)
+    assert rows_in(autocommitting) == [1, 20]
+    with autocommitting.begin() as person:
+        person.execute(ROWS.delete().where(ROWS.c.id == 20))
+        person.execute(text(str(refused.value.remedy).partition("then: ")[2].rstrip(".")))
+    run(attempt.retry(), wrong=False)
+    assert rows_in(autocommitting) == [1, 2, 3]
+
+
+def fails_and_rolls_back(loop: Any) -> None:
+    statement = {
+        "sqlite": "INSERT OR ROLLBACK INTO flights (id) VALUES (1)",
+        "postgresql": "PREPARE TRANSACTION 'airflow_resume_test'",
+    }[loop.connection.dialect.name]
+    with suppress(DBAPIError):
+        loop.connection.execute(text(statement))
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+def test_after_an_error_that_rolls_back_nothing_is_written_in_no_transaction(
+    kind: str, tmp_path: Path, attempt: TaskAttempt
+) -> None:
+    with place_of(kind, tmp_path) as url:
+        engine = AUTOCOMMITTING[kind](url)
+        with engine.begin() as connection:
+            connection.execute(text("CREATE UNIQUE INDEX once ON flights (id)"))
+        sink = SqlSink(engine)
+        with pytest.raises(SinkError, match="was rolled back") as raised:
+            load(sink, attempt, fails_and_rolls_back, fails=False)
+        assert not isinstance(raised.value, SinkUnsafeError)
+        assert rows_in(engine) == [1, 2]
         load(sink, attempt.retry(), lambda _loop: None, fails=False)
         assert rows_in(engine) == [1, 2, 3, 4, 5, 30]
+        engine.dispose()
+
+
+def test_psycopg2_that_is_set_to_autocommit_is_noticed_too(tmp_path: Path, attempt: TaskAttempt) -> None:
+    with place_of("postgresql", tmp_path) as url:
+        engine = AUTOCOMMITTING["postgresql"](url)
+        sink = SqlSink(engine)
+
+        def set_autocommit(loop: Any) -> None:
+            loop.connection.connection.driver_connection.set_isolation_level(0)
+            by_cursor("INSERT INTO flights (id) VALUES (20)")(loop)
+
+        with pytest.raises(SinkUnsafeError):
+            load(sink, attempt, set_autocommit, fails=False)
+        with pytest.raises(SinkUnsafeError, match="was committed without its position"):
+            load(sink, attempt.retry(), lambda _loop: None, fails=False)
+        assert rows_in(engine) == [1, 2, 20]
+        engine.dispose()
 
 
 def test_so_is_one_that_sqlite_has_rolled_back_because_of_a_row(tmp_path: Path, attempt: TaskAttempt) -> None:

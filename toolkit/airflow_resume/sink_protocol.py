@@ -65,6 +65,14 @@ class ClaimedPosition(Protocol):
         """A connection in a transaction, to which `commit` adds the position."""
         ...
 
+    @property
+    def version(self) -> int:
+        """A number that each commit makes greater, at the moment at which it is known that the commit took place.
+
+        So it tells what became of a `commit` that was left by an error, or by an interrupt at its very end.
+        """
+        ...
+
     def commit(self, position: JsonValue) -> None:
         """Commit what was done with the connection, and the position, together.
 

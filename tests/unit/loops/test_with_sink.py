@@ -536,6 +536,34 @@ def test_the_log_and_the_record_show_a_loop_with_a_sink(
     assert str(identity).endswith('"resume.loop.rows"]')
 
 
+# --- before the first element, and after an ack ---------------------------------------------------------------------
+
+
+def test_the_connection_is_refused_before_the_first_element(
+    sink: SqlSink, engine: Engine, attempt: TaskAttempt
+) -> None:
+    with (
+        pytest.raises(SinkUnsafeError, match="before its first element") as raised,
+        checkpoint([1], name="rows", sink=sink, context=attempt.context) as loop,
+    ):
+        add(loop, 100)
+    assert raised.value.problem == "use"
+    assert rows_in(engine) == []
+
+
+def test_a_row_after_the_ack_of_its_element_is_refused(sink: SqlSink, engine: Engine, attempt: TaskAttempt) -> None:
+    with (
+        pytest.raises(SinkUnsafeError, match=r"after ack\(\) in the same element") as raised,
+        checkpoint([1, 2], name="rows", sink=sink, ack="manual", context=attempt.context) as loop,
+    ):
+        for number in loop:
+            add(loop, number)
+            loop.ack()
+            add(loop, number * 10)
+    assert raised.value.problem == "use"
+    assert rows_in(engine) == [1]
+
+
 # --- after the loop was left ----------------------------------------------------------------------------------------
 
 

@@ -165,8 +165,17 @@ class Checkpoint(Generic[T]):
 
         Raises:
             LoopError: the loop has no `sink=`, is closed, or the caller is a worker of its `map`.
+            SinkUnsafeError: the loop has not begun, or was left before its end; or the element is acked already.
         """
-        return self._run.loop.connection
+        run = self._run
+        if run.is_open and run.has_sink and not (run.is_begun or run.loop.is_closed):
+            raise SinkUnsafeError(
+                f"The connection of the loop {run.plan.name!r} is used before its first element, so what it writes"
+                " would be written again by a retry.",
+                "Write it in the body of the loop: `if loop.count == 0:` is true until the first commit.",
+                problem="use",
+            )
+        return run.loop.connection
 
     def append(self, rows: Any) -> None:
         """Append rows to the table of the sink, such as a `DeltaSink`. They are committed together with the position.

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 
 from airflow_resume import values
 from airflow_resume.attempt import how_to_start_over
-from airflow_resume.errors import IncompleteLoopError, LoopError, SourceChangedError, TokenExpiredError
+from airflow_resume.errors import IncompleteLoopError, LoopError, SinkUnsafeError, SourceChangedError, TokenExpiredError
 from airflow_resume.loops.counting import Counting
 from airflow_resume.loops.deliveries import Deliveries
 from airflow_resume.loops.keeping.loop_session import LoopSession
@@ -152,6 +152,7 @@ class OpenLoop(Generic[T]):
 
         Raises:
             LoopError: there is none, or it may not be used here.
+            SinkUnsafeError: the element in hand is acked already.
         """
         if hand_of(self) is not None:
             raise LoopError(
@@ -161,7 +162,16 @@ class OpenLoop(Generic[T]):
             )
         if self.is_closed:
             raise LoopError(f"The loop {self.plan.name!r} is over, and its last transaction too.", loop=self.plan.name)
-        return self.session.keeper.connection
+        keeper, deliveries = self.session.keeper, self.deliveries
+        is_acked = self.plan.ack == "manual" and deliveries.in_hand is not None and not deliveries.unacked
+        if keeper.has_sink and is_acked:
+            raise SinkUnsafeError(
+                f"The loop {self.plan.name!r} is used for writing after ack() in the same element, which is done then."
+                " After an error, what is written now would be lost.",
+                "Write first, and call ack() then.",
+                problem="use",
+            )
+        return keeper.connection
 
     # --- the whole loop ---------------------------------------------------------------------------------------
 

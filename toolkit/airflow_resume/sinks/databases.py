@@ -50,6 +50,7 @@ class Database:
         ends: the statements that end a transaction.
         has_savepoints: whether a part of a transaction can be undone.
         locks_rows: whether `SELECT ... FOR UPDATE` locks a row.
+        asks_number: whether only the number of the transaction tells that it has ended, as the driver does not know.
     """
 
     begins: str | None = None
@@ -65,6 +66,7 @@ class Database:
     ends: re.Pattern[str]
     has_savepoints: bool = True
     locks_rows: bool = True
+    asks_number: bool = False
 
     @property
     def has_engines(self) -> bool:
@@ -120,6 +122,39 @@ class Database:
             raise
         return True
 
+    def has_ended(self, connection: Connection, transaction: int | None) -> bool:
+        """Whether the transaction of the guard has certainly ended. Most drivers know that without asking.
+
+        Args:
+            connection: on which the guard was set.
+            transaction: its number; None where transactions have none.
+        """
+        if self.asks_number:
+            return _number_of(connection, transaction) != transaction
+        raw: Any = connection.connection.dbapi_connection
+        status = getattr(getattr(raw, "info", None), "transaction_status", None)
+        return status == _IDLE if status is not None else getattr(raw, "in_transaction", True) is False
+
+    def keeps_each(self, connection: Connection, transaction: int | None) -> bool:
+        """Whether a statement that is executed now would be kept by itself, after the transaction of the guard.
+
+        That is so if the driver begins no transaction, because it was told not to, or because it believes that it is
+        in one. What the body wrote before may have been kept in the same way.
+
+        Args:
+            connection: on which the guard was set.
+            transaction: its number; None where transactions have none.
+        """
+        raw: Any = connection.connection.dbapi_connection
+        asks = getattr(raw, "get_autocommit", None)
+        if (asks() if callable(asks) else getattr(raw, "autocommit", False)) is True:
+            return True
+        if not self.has_ended(connection, transaction):
+            return False
+        is_deceived = getattr(raw, "status", None) == _BEGUN
+        begins_nothing = getattr(raw, "isolation_level", "") is None and self.begins is not None
+        return self.asks_number or is_deceived or begins_nothing
+
     def was_locked(self, error: DBAPIError) -> bool:
         """Whether a lock was not given in time."""
         return self.locked.search(str(error.orig)) is not None
@@ -139,6 +174,18 @@ class Database:
     def was_raced(self, error: DBAPIError) -> bool:
         """Whether another transaction came in between."""
         return isinstance(error, IntegrityError) or self.raced.search(str(error.orig)) is not None
+
+
+_IDLE, _BEGUN = 0, 2
+"""What psycopg and psycopg2 say of a connection in no transaction; and psycopg2 of one for which it has said BEGIN."""
+
+
+def _number_of(connection: Connection, otherwise: int | None) -> int | None:
+    """The number of the transaction; `otherwise` if it has failed, and takes no statement."""
+    try:
+        return int(connection.exec_driver_sql("SELECT txid_current()").scalar_one())
+    except DBAPIError:
+        return otherwise
 
 
 def _ending(more: str = "") -> re.Pattern[str]:
@@ -192,6 +239,7 @@ DATABASES: dict[str, Database] = {
         ends=_ending(),
         has_savepoints=False,
         locks_rows=False,
+        asks_number=True,
     ),
 }
 """By the name of the dialect of SQLAlchemy."""

@@ -133,6 +133,11 @@ class LakePosition:
         """What the body writes with."""
         return self._writer
 
+    @property
+    def version(self) -> int:
+        """How many commits the record has seen, as far as is known."""
+        return self._record.stamp.version
+
     def commit(self, position: JsonValue) -> None:
         """Commit what was written, and the position.
 

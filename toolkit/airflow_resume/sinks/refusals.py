@@ -55,18 +55,25 @@ def without_rights(table: Table, user: str | None, target: str) -> SinkTableErro
     )
 
 
-def kept_without_position(row: PositionRow, unfinished: Unfinished, target: str) -> SinkUnsafeError:
+def kept_without_position(
+    row: PositionRow, unfinished: Unfinished, target: str, *, rolled_back: bool = False
+) -> SinkUnsafeError:
     """The error for a transaction of a body that was committed behind our back.
 
     Args:
         row: of the position.
         unfinished: what the transaction has left.
         target: what the database is called in messages.
+        rolled_back: whether it was rolled back, and what was written after that was committed by itself.
     """
     by = unfinished.by
+    began = f"A transaction of {row.identity} (try {by.try_number}), which began at {unfinished.at:%Y-%m-%d %H:%M:%S}"
     return SinkUnsafeError(
-        f"A transaction of {row.identity} (try {by.try_number}), which began at {unfinished.at:%Y-%m-%d %H:%M:%S}, was"
-        f" committed without its position. Its rows are in {target}, and a retry would write them again.",
+        f"{began}, was rolled back in the body, by the connection of the driver. What was written after that was"
+        f" committed without its position. Such rows may be in {target}, and a retry would write them again."
+        if rolled_back
+        else f"{began}, was committed without its position. Its rows are in {target}, and a retry would write them"
+        " again.",
         "Let the body leave the commit to the loop. Delete the rows that it wrote after the position, and then:"
         f" {row.settle(unfinished)}",
         problem="kept",

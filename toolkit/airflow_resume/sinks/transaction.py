@@ -88,6 +88,8 @@ class SqlPosition:
         """Its number, where transactions have one."""
         self._problem: str | None = None
         """Why the transaction cannot be committed any more; None if it can."""
+        self._broken: SinkError | None = None
+        """Why nothing more may be done before a roll back; None if it may."""
         self._refusal: Exception | None = None
         """Why the body may execute nothing more; None if it may."""
         self._is_lost = False
@@ -111,10 +113,17 @@ class SqlPosition:
         Raises:
             SinkBusyError: another transaction has locked the database.
         """
+        if self._broken is not None:
+            raise self._broken
         self._begin()
         if not self._has_guard:
             self._set_guard()
         return self._connection
+
+    @property
+    def version(self) -> int:
+        """How many commits the row has seen, as far as is known."""
+        return self._stamp.version
 
     def _lends_driver(self) -> None:
         if not self._is_ours:
@@ -162,8 +171,12 @@ class SqlPosition:
             raise self._refusal
         if self._is_ours or self._is_begun_by_engine(statement):
             return
+        if self._broken is not None:
+            raise self._broken
         if not self._has_guard:
             self._set_guard()
+        elif self._has_ended():
+            raise self._found_ended()
         if (found := self._database.ends.match(statement)) is not None:
             raise self._ended(
                 f"The body executes {' '.join(found['what'].upper().split())}, which ends the transaction."
@@ -172,6 +185,47 @@ class SqlPosition:
     def _is_begun_by_engine(self, statement: str) -> bool:
         """Whether a listener of the engine begins the transaction, as recipes for SQLite do."""
         return not self._has_guard and self._database.is_begin(self._connection, statement)
+
+    def _has_ended(self) -> bool:
+        with self._ourselves():
+            return self._database.has_ended(self._connection, self._transaction)
+
+    def _found_ended(self) -> SinkError:
+        """The error for a transaction that has ended in the body, found before anything else is written."""
+        may_be_kept = self._may_have_kept()
+        self._drop_connection()
+        self._has_guard = False
+        unfinished = self._read()[1]
+        if unfinished is not None:
+            self._broken = kept_without_position(self._row, unfinished, self._target)
+        else:
+            self._broken = self._left_note() if may_be_kept else self._rolled_back()
+        return self._broken
+
+    def _may_have_kept(self) -> bool:
+        """Whether the body may have written something after it had rolled the transaction back, which was kept then.
+
+        What SQLAlchemy executes is refused from then on. So that takes the connection of the driver.
+        """
+        if not (self._has_guard and self._is_eager) or self._connection.invalidated:
+            return False
+        try:
+            with self._ourselves():
+                return self._database.keeps_each(self._connection, self._transaction)
+        except Exception as error:  # noqa: BLE001  the connection is lost, and so is what was not committed
+            log.debug("%s: it is not known whether rows were kept: %r", self._target, error)
+            return False
+
+    def _left_note(self) -> SinkUnsafeError:
+        """Commit a note, so that no attempt goes on until a person has looked. Returns the error that says so."""
+        with self._ourselves(), self._database.short_transaction(self._connection, self._patience):
+            unfinished = self._row.unfinished(self._connection)
+            if unfinished is None:
+                self._row.note(self._connection, self._claimant, self._stamp)
+                unfinished = self._row.unfinished(self._connection)
+                self._connection.commit()
+        assert unfinished is not None  # noqa: S101  it was written above
+        return kept_without_position(self._row, unfinished, self._target, rolled_back=True)
 
     def _ended(self, what: str) -> SinkUnsafeError:
         return SinkUnsafeError(
@@ -202,6 +256,8 @@ class SqlPosition:
             SinkBusyError: another transaction has locked the database.
             DBAPIError: the database refused the commit, so nothing of it is kept.
         """
+        if self._broken is not None:
+            raise self._broken
         if self._problem is not None:
             raise self._ended(f"The body has {self._problem} the transaction by itself.")
         error: Exception | None = None
@@ -215,8 +271,9 @@ class SqlPosition:
             except BaseException:
                 self._drop_connection()
                 raise
+            may_be_kept = error is None and self._may_have_kept()
             self._drop_connection()
-            self._resolve(error)
+            self._resolve(error, may_be_kept=may_be_kept)
 
     def _try_commit(self, position: JsonValue) -> bool:
         """Whether the rows and the position were committed; False if this transaction or this attempt may not."""
@@ -239,8 +296,11 @@ class SqlPosition:
             return
         try:
             _ = self.connection
-        except Exception as error:  # noqa: BLE001  the commit took place; the next use raises it again
-            log.debug("%s: the next transaction did not begin: %r", self._target, error)
+        except (DBAPIError, SinkError) as error:
+            # The commit took place. The next use begins the transaction, on a new connection: on this one the body
+            # could write without a guard.
+            log.warning("%s: the next transaction did not begin yet: %r", self._target, error)
+            self._drop_connection()
 
     def _drop_connection(self) -> None:
         """Have the database roll back, and use a new connection from now on.
@@ -254,8 +314,12 @@ class SqlPosition:
     def _moved(self) -> None:
         self._stamp = Stamp(self._stamp.nonce, self._stamp.version + 1)
 
-    def _resolve(self, error: Exception | None) -> None:
+    def _resolve(self, error: Exception | None, *, may_be_kept: bool) -> None:
         """Ask the row what became of a commit.
+
+        Args:
+            error: of the commit; None if the transaction was not the one that was begun.
+            may_be_kept: whether rows may be there that the body wrote in no transaction.
 
         Raises:
             As `commit`.
@@ -267,7 +331,8 @@ class SqlPosition:
         became = decide_commit(None if found is None else found.stamp, self._stamp)
         match became:
             case Committed.YES:
-                log.warning("%s: a commit raised %r, and took place; its reply was lost", self._target, error)
+                how = "was interrupted" if error is None else f"raised {error!r}"
+                log.warning("%s: a commit %s, and took place; its reply was lost", self._target, how)
                 self._moved()
             case Committed.SUPERSEDED:
                 self._is_lost = True
@@ -279,6 +344,8 @@ class SqlPosition:
                     "A retry continues where the sink stands.",
                     sink=self._target,
                 ) from error
+            case Committed.NO if may_be_kept:
+                raise self._left_note() from error
             case Committed.NO:
                 raise self._refused(error) from error
 
@@ -286,7 +353,10 @@ class SqlPosition:
         """The error for a commit that did not take place."""
         if isinstance(error, DBAPIError) and self._database.was_locked(error):
             return busy(self._row.identity, self._target)
-        return error or SinkError(
+        return error or self._rolled_back()
+
+    def _rolled_back(self) -> SinkError:
+        return SinkError(
             f"The transaction of {self._row.identity} in {self._target} was rolled back before its end, by the database"
             " (as after a deadlock) or by the body; or the body has changed the row of the position. Nothing of it was"
             " committed.",
@@ -305,6 +375,7 @@ class SqlPosition:
 
     def rollback(self) -> None:
         """Undo what the body did since the last commit."""
+        may_be_kept = self._may_have_kept()
         with self._ourselves():
             try:
                 self._roll_back()
@@ -312,10 +383,10 @@ class SqlPosition:
                 log.debug("%s: the roll back failed: %r", self._target, error)
                 self._connection.invalidate()
                 self._connection.rollback()
-        self._problem = None
+        self._problem = self._broken = None
         if self._has_guard:
             self._has_guard = False
-            self._tell_unfinished()
+            self._tell_unfinished(may_be_kept=may_be_kept)
 
     def _roll_back(self) -> None:
         """Roll back, also what was executed by a connection of the driver that the body has kept."""
@@ -325,10 +396,13 @@ class SqlPosition:
         with suppress(Exception):  # some drivers refuse it if no transaction has begun
             self._connection.dialect.do_rollback(self._connection.connection)
 
-    def _tell_unfinished(self) -> None:
-        """Log it if the transaction that was to be rolled back had been committed before. The next claim refuses it."""
+    def _tell_unfinished(self, *, may_be_kept: bool) -> None:
+        """Log it if rows of the transaction that was to be rolled back are kept. The next claim refuses it."""
         try:
             unfinished = self._read()[1]
+            if unfinished is None and may_be_kept:
+                self._drop_connection()  # it may commit each statement
+                log.error("%s", self._left_note())
         except Exception as error:  # noqa: BLE001  the next claim looks again
             log.debug("%s: it is not known whether rows were kept: %r", self._target, error)
         else:
@@ -385,16 +459,15 @@ class SqlPosition:
                 if not self._connection.invalidated:
                     return
                 cause = error or RuntimeError("the connection was lost")
-            self._drop_connection()
-            if (unfinished := self._read()[1]) is not None:
-                raise kept_without_position(self._row, unfinished, self._target) from cause
-            raise self._refused(None) from cause
+            raise self._found_ended() from cause
 
     def close(self) -> None:
         """Undo what was not committed, give the claim back, and give the connection back to its pool."""
         if self._connection.closed:
             return
         try:
+            if self._may_have_kept():
+                self.rollback()
             with self._ourselves():
                 self._roll_back()
                 if not self._is_lost:

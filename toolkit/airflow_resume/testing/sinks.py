@@ -99,6 +99,11 @@ class WatchedPosition:
         """That of the sink."""
         return self._claimed.connection
 
+    @property
+    def version(self) -> int:
+        """That of the sink."""
+        return self._claimed.version
+
     def commit(self, position: JsonValue) -> None:
         """Commit, as the sink does."""
         self._sink.reach("before", "write position")

@@ -59,6 +59,8 @@ class CommittingKeeper(Keeper):
         self._acks, self._now, self._committed_at = 0, now, now
         self._must_write = self._is_abandoned = False
         self._open: dict[str, Callable[[], bool]] = {}
+        self._under_way: tuple[int, LoopRecord] | None = None
+        """A commit that was begun: the version of the sink before it, and its record; None once it is noted."""
 
     has_sink = True
 
@@ -76,6 +78,7 @@ class CommittingKeeper(Keeper):
     @property
     def kept(self) -> LoopRecord | None:
         """What is committed, once other work was undone."""
+        self._catch_up()
         return self._committed if self._is_abandoned else None
 
     def quiet_seconds(self, now: float) -> float:  # noqa: ARG002
@@ -113,10 +116,25 @@ class CommittingKeeper(Keeper):
                 "Let the error leave the outermost loop, or use skipping(), or end the element around it next.",
                 problem="use",
             )
+        self._catch_up()
         record = self._acked()
-        self._sink.commit(self._encode(record))
+        encoded = self._encode(record)
+        self._under_way = self._sink.version, record
+        self._sink.commit(encoded)
         self._committed, self._acks, self._committed_at = record, 0, self._now
+        self._under_way = None
         self.is_dirty = True
+
+    def _catch_up(self) -> None:
+        """Note a commit that took place, although an error or an interrupt came before it was noted.
+
+        Otherwise the end of the loop would write the position before it over the one that was committed.
+        """
+        if self._under_way is not None:
+            version, record = self._under_way
+            if self._sink.version > version:
+                self._committed = record
+            self._under_way = None
 
     def abandon(self) -> None:
         """Undo the work since the last commit, and let nothing more be written."""
