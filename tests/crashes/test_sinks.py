@@ -224,6 +224,10 @@ class Early:
         self._sink = sink
 
     @property
+    def version(self) -> int:
+        return self._claimed.version
+
+    @property
     def connection(self) -> Any:
         self._rows = self._rows or Noted()
         return self._rows

@@ -13,11 +13,13 @@ from decimal import Decimal
 from typing import Any, NoReturn
 
 import pyarrow as pa
-import pyarrow.compute as pc
+import pyarrow.compute
 from pyarrow import types
 
 from airflow_resume.shown import short_repr
 
+pc: Any = pyarrow.compute
+"""Its functions are made when it is imported, so type checkers do not know them."""
 _MOST_NAMED = 5
 
 
