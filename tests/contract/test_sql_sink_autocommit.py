@@ -166,9 +166,11 @@ def test_an_engine_of_sqlite_that_begins_transactions_by_itself_works(
                     [1, 2, 3, 4], name="rows", sink=SqlSink(engine), store=store, commit_every=commit_every
                 ) as loop,
             ):
-                connection = loop.connection
+                connection = None
                 for number in loop:
-                    (connection if kept else loop.connection).execute(insert(ROWS), {"id": number})
+                    if connection is None or not kept:
+                        connection = loop.connection
+                    connection.execute(insert(ROWS), {"id": number})
                     if number == fail_at:
                         raise BodyError
         assert rows_in(engine) == [1, 2, 3, 4]

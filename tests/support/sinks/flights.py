@@ -61,8 +61,11 @@ class Flights:
         engine = create_engine(self.url, poolclass=NullPool, connect_args=_quick(self.url))
         sink = SqlSink(engine, script="flights", **self.options)
         with checkpoint(Batches(range(self.count), size=self.page), name="flights", sink=sink, **where) as loop:
-            event.listen(loop.connection, "commit", lambda _connection: tell("in the commit"))
+            listening = False
             for page in loop:
+                if not listening:
+                    event.listen(loop.connection, "commit", lambda _connection: tell("in the commit"))
+                    listening = True
                 loop.connection.execute(insert(ROWS), [{"id": each, "name": f"flight {each}"} for each in page])
                 tell("before the commit")
 
