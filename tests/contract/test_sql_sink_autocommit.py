@@ -126,7 +126,7 @@ def test_what_the_connection_does_not_say_is_found_out_by_a_roll_back(
             assert connection.execute(SqlSink(plain).positions.select()).all() == []
 
 
-# --- what is none ---------------------------------------------------------------------------------------------------
+# --- what is not autocommit ----------------------------------------------------------------------------------------
 
 
 def by_recipe(statement: str = "BEGIN") -> Callable[[URL], Engine]:

@@ -643,7 +643,7 @@ class SinkTableError(SinkError, AirflowFailException):
     """The table of positions is missing, or this user has no right to make or to use it.
 
     Fields:
-        statement: that makes the table or the schema, or gives the right; empty if there is none.
+        statement: that makes the table or the schema, or gives the right; empty if no statement helps.
     """
 
     statement: str

@@ -100,7 +100,7 @@ class JobSearch:
         return Stray.NONE
 
     def _found_in_turn(self, tokens: Iterable[str]) -> Iterator[tuple[str, JsonValue]]:
-        """The jobs of tokens, until there is none."""
+        """The jobs of these tokens, up to the first token without a job."""
         for token in tokens:
             found = self._questions.patiently(partial(self._system.find, token))
             if found is None:

@@ -115,7 +115,7 @@ class Checkpoint(Generic[T]):
                 loop=self._run.plan.name,
             )
         with ExitStack() as begun:
-            begun.enter_context(self._run.loop.session.keeper.undoing())  # its error is none of the element
+            begun.enter_context(self._run.loop.session.keeper.undoing())  # its error does not belong to the element
             try:
                 with begun.pop_all():
                     yield

@@ -97,8 +97,8 @@ def check_not_lost(in_store: LoopRecord, opening: Opening, plan: Plan[Any], targ
     raise SinkUnsafeError(
         f"The sink of the loop {plan.name!r} in {target} has no position, and the record in its store says that an"
         f" earlier attempt has kept one, with {in_store.n} elements done. Their rows would be written twice.",
-        "Give the sink its old table= and database again. If they were restored to before the first commit, or if it is"
-        f" to begin anew here, {how_to_start_over(is_task=is_task)}.",
+        "Give it the sink of before. If that was restored to before the first commit, or if the loop is to begin anew"
+        f" here, {how_to_start_over(is_task=is_task)}.",
         problem="lost",
         sink=target,
     )
@@ -123,7 +123,7 @@ def origin_of(found: LoopRecord | None, in_store: LoopRecord | None, plan: Plan[
     is_known = script is not None or (in_store is not None and in_store.sink)
     if (found.origin is None and is_known) or (found.origin is not None and found.origin in {script, kept}):
         return ours
-    continued = f"SqlSink(..., script={found.origin or plan.name!r})"
+    continued = f"script={found.origin or plan.name!r} of the sink"
     raise SinkUnsafeError(
         f"The position of the loop {plan.name!r} in the sink belongs to another script, or to another store than this"
         f" one{'' if found.origin is None else f': it belongs to the script {found.origin!r}'}.",

@@ -94,7 +94,7 @@ class MarkInSink(Generic[T]):
         raise SinkUnsafeError(
             f"The mark {mark.key!r} is kept in another sink: the one in {self._target} has no position of it. Its rows"
             " would be written twice.",
-            "Give the sink its old table= and database again. If they were restored to before the first commit, or if"
+            "Give it the sink of before. If that was restored to before the first commit, or if"
             f" it is to begin here, say from where: {self._stores.mark.by_hand()}",
             problem="lost",
             sink=self._target,
