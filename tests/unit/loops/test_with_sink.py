@@ -326,7 +326,7 @@ def test_if_the_backup_is_from_before_the_first_commit_the_task_is_cleared(
     with engine.begin() as connection:
         connection.execute(delete(ROWS))
         connection.execute(delete(sink.positions))
-    with pytest.raises(SinkUnsafeError, match="If they were restored to before the first commit"):
+    with pytest.raises(SinkUnsafeError, match="If that was restored to before the first commit"):
         load(sink, attempt.retry())
     assert load(sink, attempt.retry().clear()) == [1, 2, 3, 4, 5]
     assert rows_in(engine) == [1, 2, 3, 4, 5]
