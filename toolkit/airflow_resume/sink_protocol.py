@@ -5,7 +5,7 @@ Loops and watermarks know these protocols only. `airflow_resume.sinks` has the s
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
@@ -148,11 +148,15 @@ def script_of(sink: Sink) -> str | None:
     return script if isinstance(script, str) else None
 
 
-def refuse_in(position: ClaimedPosition, error: Exception) -> None:
-    """Have every further use of a connection that the body has kept raise this error, if the sink can do that.
+def check_use_in(position: ClaimedPosition, check: Callable[[], None]) -> None:
+    """Have a connection that the body has kept call this before each use, if the sink can do that.
 
-    A claimed position that can has a method `refuse(error)`.
+    A claimed position that can has a method `check_use(check)`.
+
+    Args:
+        position: of the connection.
+        check: raises an error if the connection may not be used now.
     """
-    refuse = getattr(position, "refuse", None)
-    if callable(refuse):
-        refuse(error)
+    check_use = getattr(position, "check_use", None)
+    if callable(check_use):
+        check_use(check)

@@ -231,7 +231,7 @@ class Checkpoint(Generic[T]):
                 "Use `async with checkpoint(...) as loop`.",
                 loop=run.plan.name,
             )
-        run.is_begun = True
+        run.begin()
         run.awaited = awaited
         return run
 

@@ -7,14 +7,17 @@ from __future__ import annotations
 
 import logging
 import threading
+from functools import partial
 from types import GeneratorType
 from typing import Any, Generic, TypeVar
 from weakref import ref
 
+from airflow_resume import sink_body
 from airflow_resume.errors import InvalidValueError, LoopError, ResumeError, SupersededError
 from airflow_resume.loops.keeping.inner_session import InnerSession
 from airflow_resume.loops.keeping.loop_session import LoopSession
 from airflow_resume.loops.keeping.outer_session import OuterSession
+from airflow_resume.loops.keeping.state import hand_of
 from airflow_resume.loops.open_loop import OpenLoop
 from airflow_resume.loops.plan import Plan
 from airflow_resume.shown import get_logger
@@ -99,12 +102,45 @@ class LoopRun(Generic[T]):
             except BaseException as error:
                 session.close(error)
                 raise
+            if self._within is None:
+                session.keeper.check_use_with(partial(sink_body.check_connection, self))
             self._loop.log_opened()
         except ResumeError as error:
             self._told(error)
             raise
         finally:
             self._opening.set()
+
+    def begin(self) -> None:
+        """Note that an iteration begins, in the context of whoever iterates."""
+        self.is_begun = True
+        sink_body.begin(self)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the loop was closed."""
+        return self._loop is not None and self._loop.is_closed
+
+    def harm(self, *, to_itself: bool) -> tuple[str, str] | None:
+        """Why the body of this loop may not use the connection of a sink; see `sink_body`."""
+        loop = self._loop
+        if loop is None:
+            return None
+        if hand_of(loop) is not None:
+            return (
+                f"The workers of the map() of {self.plan.name!r} use the connection of a sink, which is that of one"
+                " transaction.",
+                "Let the function return rows, and write them in the body of the `for`.",
+            )
+        if to_itself or self._within is not None or not (loop.in_hand() or loop.deliveries.is_given):
+            return None
+        return (
+            f"The loop {self.plan.name!r} has an element in hand, and a position of its own: it counts the element as"
+            " done, although the rows that it writes with the connection of a sink around it may be rolled back. They"
+            " would be lost.",
+            "Give it within= the loop with the sink, or write the rows when it is over; in a window, use a plain loop,"
+            " or split().",
+        )
 
     @property
     def has_sink(self) -> bool:

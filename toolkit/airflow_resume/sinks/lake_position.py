@@ -47,8 +47,10 @@ class LakeWriter(ABC):
     def __init__(self) -> None:
         self.pending: list[Any] = []
         """What is written, and not committed."""
-        self.refusal: Exception | None = None
-        """What is raised when more is written; None while that is allowed."""
+        self.is_over = False
+        """Whether the loop or the window is over."""
+        self.check_use: Callable[[], None] | None = None
+        """Raises an error if the body may not write now."""
         self.lock = threading.Lock()
         """Is held by a commit, and by a change of `pending`."""
         self.thread = threading.get_ident()
@@ -58,10 +60,10 @@ class LakeWriter(ABC):
         """Check that the caller may write.
 
         Raises:
-            SinkUnsafeError: this is another thread, or the loop or the window is over.
+            SinkUnsafeError: this is another thread, or the loop or the window is over, or it may not write here.
         """
-        if self.refusal is not None:
-            raise self.refusal
+        if self.is_over:
+            raise SinkUnsafeError("The loop or the window is over, and its last commit too.", problem="use")
         if self.thread != threading.get_ident():
             raise SinkUnsafeError(
                 "Another thread than that of the loop or the window wrote to its sink. Nobody knows to which element"
@@ -69,6 +71,8 @@ class LakeWriter(ABC):
                 "Have the thread return what is to be written, such as with loop.map, and write it in the body.",
                 problem="use",
             )
+        if self.check_use is not None:
+            self.check_use()
 
     @abstractmethod
     def forget(self, after: int = 0) -> None:
@@ -218,16 +222,16 @@ class LakePosition:
             self._writer.forget(before)
             raise
 
-    def refuse(self, error: Exception) -> None:
-        """Have whatever is written from now on raise this error."""
-        self._writer.refusal = error
+    def check_use(self, check: Callable[[], None]) -> None:
+        """Call this before whatever is written from now on; it raises an error if that may not be."""
+        self._writer.check_use = check
 
     def close(self) -> None:
         """Forget what was not committed. Give the claim back, if others may wait for it."""
         if self._is_closed:
             return
         self._is_closed = True
-        self.refuse(SinkUnsafeError("The loop or the window is over, and its last commit too.", problem="use"))
+        self._writer.is_over = True
         self._forget()
         if not self._gives_back or self._is_lost or self._is_in_doubt:
             return

@@ -90,8 +90,8 @@ class SqlPosition:
         """Why the transaction cannot be committed any more; None if it can."""
         self._broken: SinkError | None = None
         """Why nothing more may be done before a roll back; None if it may."""
-        self._refusal: Exception | None = None
-        """Why the body may execute nothing more; None if it may."""
+        self._check_use: Callable[[], None] | None = None
+        """Raises an error if the body may not use the connection now."""
         self._is_lost = False
         """Whether another attempt has claimed the position."""
         self._is_eager = False
@@ -167,9 +167,11 @@ class SqlPosition:
             self._problem = "rolled back"
 
     def _about_to_execute(self, _c: Any, _cursor: Any, statement: str, *_: Any) -> None:
-        if self._refusal is not None and not self._is_ours:
-            raise self._refusal
-        if self._is_ours or self._is_begun_by_engine(statement):
+        if self._is_ours:
+            return
+        if self._check_use is not None:
+            self._check_use()
+        if self._is_begun_by_engine(statement):
             return
         if self._broken is not None:
             raise self._broken
@@ -411,9 +413,13 @@ class SqlPosition:
                 self._connection.rollback()
                 log.error("%s", kept_without_position(self._row, unfinished, self._target))
 
-    def refuse(self, error: Exception) -> None:
-        """Raise this error when the body executes anything with a connection that it has kept."""
-        self._refusal = error
+    def check_use(self, check: Callable[[], None]) -> None:
+        """Call this before whatever the body executes, also with a connection that it has kept.
+
+        Args:
+            check: raises an error if that may not be.
+        """
+        self._check_use = check
 
     @contextmanager
     def savepoint(self) -> Iterator[None]:

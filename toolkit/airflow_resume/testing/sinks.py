@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
-from airflow_resume.sink_protocol import Claimant, ClaimedPosition, refuse_in
+from airflow_resume.sink_protocol import Claimant, ClaimedPosition, check_use_in
 from airflow_resume.testing.crashes.outcome import ExplorationOutcome, Oracle
 from airflow_resume.testing.errors import OracleBrokenError
 
@@ -113,9 +113,9 @@ class WatchedPosition:
         """Roll back, as the sink does."""
         self._claimed.rollback()
 
-    def refuse(self, error: Exception) -> None:
-        """Let nothing more be written, as the sink does."""
-        refuse_in(self._claimed, error)
+    def check_use(self, check: Callable[[], None]) -> None:
+        """Check each use of the connection, as the sink does."""
+        check_use_in(self._claimed, check)
 
     def savepoint(self) -> AbstractContextManager[object]:
         """A savepoint of the sink."""

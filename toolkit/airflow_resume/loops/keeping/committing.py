@@ -20,7 +20,7 @@ from airflow_resume.errors import SinkUnsafeError
 from airflow_resume.loops.keeping.keeper import Keeper
 from airflow_resume.loops.loop_record import LoopRecord
 from airflow_resume.loops.plan import Keeping
-from airflow_resume.sink_protocol import ClaimedPosition, refuse_in
+from airflow_resume.sink_protocol import ClaimedPosition, check_use_in
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -59,6 +59,8 @@ class CommittingKeeper(Keeper):
         self._acks, self._now, self._committed_at = 0, now, now
         self._must_write = self._is_abandoned = False
         self._open: dict[str, Callable[[], bool]] = {}
+        self._check_body: Callable[[], None] | None = None
+        check_use_in(sink, self._check_use)
         self._under_way: tuple[int, LoopRecord] | None = None
         """A commit that was begun: the version of the sink before it, and its record; None once it is noted."""
 
@@ -69,11 +71,20 @@ class CommittingKeeper(Keeper):
         """The connection of the sink, in a transaction.
 
         Raises:
-            SinkUnsafeError: the loop was left before its end, so nothing more is committed.
+            SinkUnsafeError: the loop was left before its end, so nothing more is committed; or as `check_use_with`.
         """
+        self._check_use()
+        return self._sink.connection
+
+    def check_use_with(self, check: Callable[[], None]) -> None:
+        """Call this before each use of the connection; it raises an error if the body may not use it there."""
+        self._check_body = check
+
+    def _check_use(self) -> None:
         if self._is_abandoned:
             raise left_too_early(self._name)
-        return self._sink.connection
+        if self._check_body is not None:
+            self._check_body()
 
     @property
     def kept(self) -> LoopRecord | None:
@@ -141,7 +152,6 @@ class CommittingKeeper(Keeper):
         if not self._is_abandoned:
             self._is_abandoned = True
             self._sink.rollback()
-            refuse_in(self._sink, left_too_early(self._name))
 
     def leave_open(self, name: str, is_open: Callable[[], bool]) -> None:
         """Commit nothing while there is work of an element that is not acked."""

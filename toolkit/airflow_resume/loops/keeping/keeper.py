@@ -78,6 +78,9 @@ class Keeper:
             loop=self._name,
         )
 
+    def check_use_with(self, check: Callable[[], None]) -> None:
+        """Call this before each use of the connection. Without a sink there is none."""
+
     @property
     def kept(self) -> LoopRecord | None:
         """The record of what is kept, if less is kept than is acked because work was undone; otherwise None."""

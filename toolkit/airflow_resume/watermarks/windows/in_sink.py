@@ -11,9 +11,10 @@ from __future__ import annotations
 import secrets
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 
+from airflow_resume import sink_body
 from airflow_resume.errors import SinkUnsafeError, UnreadableRecordError, WatermarkError
 from airflow_resume.shown import get_logger
-from airflow_resume.sink_protocol import Claimant, ClaimedPosition, Sink
+from airflow_resume.sink_protocol import Claimant, ClaimedPosition, Sink, check_use_in
 from airflow_resume.watermarks.commit import LoadedRange, Outcome
 from airflow_resume.watermarks.marks.mark_record import MarkRecord, WindowState
 from airflow_resume.watermarks.marks.outbox import PublishedWindow
@@ -53,6 +54,10 @@ class MarkInSink(Generic[T]):
             )
         identity: list[JsonValue] = ["watermark", options.asset.name, options.name, stores.partition]
         self._claimed: ClaimedPosition = sink.claim(identity, Claimant.of(stores.attempt))
+        self.is_over = False
+        """Whether it was closed."""
+        check_use_in(self._claimed, self._check_use)
+        sink_body.begin(self)
         self._target = sink.target
         self._at: JsonValue = None
         self._origin = ""
@@ -60,8 +65,20 @@ class MarkInSink(Generic[T]):
 
     @property
     def connection(self) -> Any:
-        """The connection of the sink, in a transaction."""
+        """The connection of the sink, in a transaction.
+
+        Raises:
+            SinkUnsafeError: a loop in the window has an element in hand, whose rows could be lost.
+        """
+        self._check_use()
         return self._claimed.connection
+
+    def _check_use(self) -> None:
+        sink_body.check_connection(self)
+
+    def harm(self, *, to_itself: bool) -> tuple[str, str] | None:  # noqa: ARG002
+        """A window does no harm to a sink; see `sink_body`."""
+        return None
 
     def align(self) -> None:
         """Move Airflow's mark to that of the sink, and forget a window that an earlier attempt has begun.
@@ -169,6 +186,7 @@ class MarkInSink(Generic[T]):
 
     def close(self) -> None:
         """Undo what was not committed, and give the claim back."""
+        self.is_over = True
         self._claimed.close()
 
     def _kept(self) -> dict[str, Any] | None:
