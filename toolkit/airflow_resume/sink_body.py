@@ -25,8 +25,8 @@ class Begun(Protocol):
         """Whether it was closed."""
         ...
 
-    def harm(self, *, to_itself: bool) -> tuple[str, str] | None:
-        """Why a connection may not be used here, and what to do; None if it may.
+    def harm(self, *, to_itself: bool) -> SinkUnsafeError | None:
+        """Why a connection may not be used here; None if it may.
 
         Args:
             to_itself: whether the connection is that of its own sink, and not of one around it.
@@ -56,6 +56,6 @@ def check_connection(owner: Begun) -> None:
     for each in reversed(_begun.get()):
         begun = each()
         if begun is not None and not begun.is_over and (harm := begun.harm(to_itself=begun is owner)) is not None:
-            raise SinkUnsafeError(*harm, problem="use")
+            raise harm
         if begun is owner:
             return

@@ -13,7 +13,7 @@ from typing import Any, Generic, TypeVar
 from weakref import ref
 
 from airflow_resume import sink_body
-from airflow_resume.errors import InvalidValueError, LoopError, ResumeError, SupersededError
+from airflow_resume.errors import InvalidValueError, LoopError, ResumeError, SinkUnsafeError, SupersededError
 from airflow_resume.loops.keeping.inner_session import InnerSession
 from airflow_resume.loops.keeping.loop_session import LoopSession
 from airflow_resume.loops.keeping.outer_session import OuterSession
@@ -121,25 +121,26 @@ class LoopRun(Generic[T]):
         """Whether the loop was closed."""
         return self._loop is not None and self._loop.is_closed
 
-    def harm(self, *, to_itself: bool) -> tuple[str, str] | None:
+    def harm(self, *, to_itself: bool) -> SinkUnsafeError | None:
         """Why the body of this loop may not use the connection of a sink; see `sink_body`."""
         loop = self._loop
         if loop is None:
             return None
         if hand_of(loop) is not None:
-            return (
+            return SinkUnsafeError(
                 f"The workers of the map() of {self.plan.name!r} use the connection of a sink, which is that of one"
                 " transaction.",
                 "Let the function return rows, and write them in the body of the `for`.",
+                problem="use",
             )
         if to_itself or self._within is not None or not (loop.in_hand() or loop.deliveries.is_given):
             return None
-        return (
+        return SinkUnsafeError(
             f"The loop {self.plan.name!r} has an element in hand, and a position of its own: it counts the element as"
             " done, although the rows that it writes with the connection of a sink around it may be rolled back. They"
             " would be lost.",
-            "Give it within= the loop with the sink, or write the rows when it is over; in a window, use a plain loop,"
-            " or split().",
+            "Give it within= the loop with the sink. In a window, use a plain loop, or split().",
+            problem="use",
         )
 
     @property

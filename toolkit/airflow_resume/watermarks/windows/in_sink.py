@@ -76,7 +76,7 @@ class MarkInSink(Generic[T]):
     def _check_use(self) -> None:
         sink_body.check_connection(self)
 
-    def harm(self, *, to_itself: bool) -> tuple[str, str] | None:  # noqa: ARG002
+    def harm(self, *, to_itself: bool) -> SinkUnsafeError | None:  # noqa: ARG002
         """A window does no harm to a sink; see `sink_body`."""
         return None
 
