@@ -42,7 +42,9 @@ def change_of(noun: str, verb: str, given: Mapping[str, Any], person: Person) ->
     """
     made = VERBS.get(noun, {}).get(verb)
     if made is None:
-        raise UsageError(f"There is no change {verb!r} of {noun}.", "`--help` lists them.", name=verb)
+        raise UsageError(
+            f"There is no change {verb!r} of {noun}.", f"Choose one of: {', '.join(VERBS.get(noun, {}))}.", name=verb
+        )
     return lambda record: made(record, given, person)
 
 
@@ -55,7 +57,7 @@ def _rewind(record: Any, given: Mapping[str, Any], person: Person) -> Change:
     position = given.get("position")
     if position is None:
         return loop_changes.rewind(record, Target(element=given.get("to")), person)
-    return loop_changes.rewind(record, Target(position=_json(position, "--position"), done=given.get("done")), person)
+    return loop_changes.rewind(record, Target(position=_json(position, "the position"), done=given.get("done")), person)
 
 
 def _rewind_mark(record: Any, given: Mapping[str, Any], person: Person) -> Change:
