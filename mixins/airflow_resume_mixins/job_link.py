@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperatorLink
 
-from airflow_resume.links import shown_link
 from airflow_resume.shown import get_logger
 
 if TYPE_CHECKING:
@@ -33,6 +32,8 @@ class JobLink(BaseOperatorLink):
 
 def link_of(operator: Any) -> str | None:
     """What `job_url` gives for the present job, without what may be secret; None if it is no address of the web."""
+    from airflow_resume.links import shown_link  # needed by tasks only, and this module is imported by Dag files
+
     address = operator.job_url(operator.external_id)
     link = shown_link(address)
     if address and link is None:

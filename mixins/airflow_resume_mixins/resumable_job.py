@@ -21,9 +21,8 @@ from airflow_resume.compat import TaskDeferralError, TaskDeferralTimeout
 from airflow_resume.errors import UsageError
 from airflow_resume.jobs import ResumePolicy
 from airflow_resume.jobs.looks import WaitFacts, place_of_wait, refuse
-from airflow_resume.links import LINK_KEY
 from airflow_resume.shown import get_logger, short_repr
-from airflow_resume_mixins.job_link import add_job_link, link_of
+from airflow_resume_mixins.job_link import JobLink, add_job_link, link_of
 
 if TYPE_CHECKING:
     from airflow.sdk.definitions.context import Context
@@ -337,7 +336,7 @@ class ResumableJobMixin(AirflowResumableJobMixin):
         """Show the page of the job in Airflow's UI while the job runs. An error here must not fail the attempt."""
         try:
             if url := link_of(self):
-                context["ti"].xcom_push(key=LINK_KEY, value=url)  # pyright: ignore[reportTypedDictNotRequiredAccess]
+                context["ti"].xcom_push(key=JobLink().xcom_key, value=url)  # pyright: ignore[reportTypedDictNotRequiredAccess]
         except Exception:
             log.warning("The page of job %r cannot be shown", self.external_id, exc_info=True)
 

@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -107,12 +108,13 @@ def test_airflow_shows_the_section_with_its_descriptions(tmp_path: Path) -> None
 def test_airflow_lists_the_link_of_a_job_and_each_class_is_there(tmp_path: Path) -> None:
     code = (
         "from airflow.providers_manager import ProvidersManager as M\n"
-        "from airflow.utils.module_loading import import_string\n"
-        "print([name for name in M().extra_links_class_names if name.startswith('airflow_resume')])\n"
-        "print(import_string('airflow_resume_mixins.job_link.JobLink'))"
+        "print([name for name in M().extra_links_class_names if name.startswith('airflow_resume')])"
     )
     shown = in_airflow(tmp_path, code)
     assert "['airflow_resume_mixins.job_link.JobLink']" in shown
+    for name in get_provider_info()["extra-links"]:
+        module, _, kind = name.rpartition(".")
+        assert getattr(import_module(module), kind)().name == "Job"
 
 
 def test_the_plugin_is_loaded_once(tmp_path: Path) -> None:

@@ -298,7 +298,10 @@ def test_moves_of_an_older_release_have_no_time(airflow: FakeAirflow, command: C
     ("stored", "says"),
     [
         (15, "no run has taken it up yet"),
-        ({ENVELOPE: "airflow-resume:1:x"}, "is in a database of its own"),
+        (
+            {ENVELOPE: f"airflow-resume:1:{'a' * 32}:{'b' * 64}:m"},
+            "cannot be read from here: it is m in the database aaa",
+        ),
         ({"v": 99, "key": MARK}, "newer version of airflow-resume"),
     ],
 )

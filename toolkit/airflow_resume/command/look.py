@@ -100,18 +100,9 @@ def show(options: argparse.Namespace) -> int:
         record = decoded(found, kind.record)
     said = details(kind, row, record, now, link=link)
     if options.output in {"json", "yaml"}:
-        its_link = {"link": link} if kind.noun == "job" else {}
-        print(
-            dumped(
-                {
-                    **as_json(row),
-                    **its_link,
-                    "next": _next(kind, said),
-                    "stored": found.value if found.reference is None else found.reference,
-                },
-                options.output,
-            )
-        )
+        all_of_it = as_json(row) | ({"link": link} if kind.noun == "job" else {})
+        stored = found.value if found.reference is None else found.reference
+        print(dumped({**all_of_it, "next": _next(kind, said), "stored": stored}, options.output))
     elif options.output == "plain":
         print("\n".join(plain((name, value) for name, value in said.items() if value not in (None, ""))))
     else:
@@ -126,8 +117,8 @@ def history(options: argparse.Namespace) -> int:
         found = find(api, options, kind)
     if found.reference is not None:
         raise UsageError(
-            f"{found.key} of {found.place} is in a database of its own, and is not read from here.",
-            "Raise [airflow_resume] backend_inline_bytes, so that records stay in Airflow.",
+            f"{found.key} of {found.place} cannot be read from here: it is {found.refers_to}.",
+            "Set the state backend of the workers so that records stay readable in Airflow, see `show`.",
             name=found.key,
         )
     if is_typed(found):

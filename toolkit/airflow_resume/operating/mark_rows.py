@@ -10,7 +10,7 @@ from urllib.parse import unquote
 
 from airflow_resume import values
 from airflow_resume.operating.places import AssetPlace, Entry
-from airflow_resume.operating.rows import Row, decoded, joined
+from airflow_resume.operating.rows import Row, clock, decoded, joined
 from airflow_resume.watermarks.keys import MARK
 from airflow_resume.watermarks.marks.mark_record import MarkRecord, Move
 from airflow_resume.watermarks.marks.outbox import outbox_of
@@ -91,7 +91,7 @@ def mark_row(entry: Entry, now: datetime) -> MarkRow:
         unpublished=len(outbox_of(record)),
         islands=record.islands,
         gaps=gaps_of(record),
-        moves=tuple(f"{_text(move.to)} by {_mover(move)}" for move in record.history),
+        moves=tuple(_move(move) for move in record.history),
     )
 
 
@@ -173,9 +173,10 @@ def _trouble(record: MarkRecord) -> str | None:
     return joined([*gaps, no_owner])
 
 
-def _mover(move: Move) -> str:
+def _move(move: Move) -> str:
     who = (move.who or SOMEONE) if move.for_person else None
-    return ", ".join(part for part in (who, move.run_id) if part)
+    mover = ", ".join(part for part in (who, move.run_id) if part)
+    return f"{_text(move.to)} by {mover}" + ("" if move.when is None else f" at {clock(move.when)}")
 
 
 def _text(value: JsonValue) -> str:

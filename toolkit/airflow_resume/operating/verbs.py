@@ -108,7 +108,7 @@ def distance(text: str) -> timedelta | int:
             return sum((timedelta(**{_UNITS[unit]: int(count)}) for count, unit in parts), timedelta())
         except (OverflowError, ValueError):
             pass
-    raise UsageError(f"{text!r} is no distance.", "Write it as 3d, 12h, 1d12h, 90m, or as a number.", name="--by")
+    raise UsageError(f"{text!r} is no distance.", "Write it as 3d, 12h, 1d12h, 90m, or as a number.", name="by")
 
 
 def _json(text: str, what: str) -> JsonValue:
