@@ -5,7 +5,9 @@ nothing is locked while the loop fetches the next page. A body that ends the tra
 rows from the position. SQLAlchemy tells us before it commits, and before it executes a statement, and then we refuse.
 The driver's own connection tells us nothing: for that there is the guard, see `databases`. It begins with a note, see
 `rows`. If the body commits, the note is in the table, also if the process dies right after that, and no attempt goes on
-until a person has looked.
+until a person has looked. If it rolls back and then commits, the note is gone: for that see `commit_traces`.
+
+A process that is forked in the body does nothing with the connection, see `forks`.
 """
 
 from __future__ import annotations
@@ -20,8 +22,10 @@ from sqlalchemy.exc import DBAPIError
 from airflow_resume.errors import SinkError, SinkUnsafeError
 from airflow_resume.shown import get_logger
 from airflow_resume.sink_protocol import Claimant
+from airflow_resume.sinks.commit_traces import TRACES
 from airflow_resume.sinks.databases import Database
 from airflow_resume.sinks.decide import Stamp
+from airflow_resume.sinks.forks import ThisProcess, keep_in_forks
 from airflow_resume.sinks.refusals import busy, ended_by_body, kept_without_position, rolled_back
 from airflow_resume.sinks.rows import FoundRow, PositionRow, Unfinished
 
@@ -80,6 +84,8 @@ class Guard:
         self.is_eager = False
         """Whether the body may have kept the driver's connection, whose use nobody sees. Then each transaction begins,
         with its guard, as soon as the one before is committed."""
+        self._traces = TRACES[connection.dialect.name]()
+        self._process = ThisProcess()
         self._is_ours = False
         """Whether it is we who use the connection at the moment."""
         self._problem: str | None = None
@@ -88,6 +94,7 @@ class Guard:
         """Why nothing more may be done before a roll back; None if it may."""
         self.check_use: Callable[[], None] | None = None
         """Raises an error if the body may not use the connection now."""
+        keep_in_forks(connection)
         connection.__class__ = LentConnection
         vars(connection)["tell"] = self._lends_driver
         event.listen(connection, "begin", self._begun)
@@ -102,7 +109,9 @@ class Guard:
 
         Raises:
             SinkBusyError: another transaction has locked the database.
+            SinkUnsafeError: this is a fork of the process.
         """
+        self._process.check(self._target)
         if self._broken is not None:
             raise self._broken
         self.begin()
@@ -122,6 +131,8 @@ class Guard:
             self._database.begin(self.connection)
             self._database.set_savepoint(self.connection)
             self.transaction = self._row.note(self.connection, self._claimant, self.stamp)
+            if self.is_eager:
+                self._traces.begin(self.connection, self.stamp.version)
         self.is_set = True
 
     @contextmanager
@@ -146,13 +157,19 @@ class Guard:
     # --- what the body does with it ---------------------------------------------------------------------------
 
     def _lends_driver(self) -> None:
-        if not self._is_ours:
-            self.is_eager = True
+        if self._is_ours:
+            return
+        self._process.check(self._target)
+        if not self.is_eager and self.is_set and self._problem is None and self.connection.in_transaction():
+            with self.ourselves():
+                self._traces.begin(self.connection, self.stamp.version)
+        self.is_eager = True
 
     def _begun(self, _connection: Connection) -> None:
         self.is_set = False
 
     def _about_to_commit(self, connection: Connection) -> None:
+        self._process.check(self._target)
         if not self._is_ours:
             self._problem = "committed"
             # After an error here SQLAlchemy takes the transaction for ended, and would not roll it back any more.
@@ -160,10 +177,12 @@ class Guard:
             raise ended_by_body("The body commits the transaction by itself.", self._target)
 
     def _about_to_roll_back(self, _connection: Connection) -> None:
+        self._process.check(self._target)
         if not self._is_ours:
             self._problem = "rolled back"
 
     def _about_to_execute(self, _c: Any, _cursor: Any, statement: str, *_: Any) -> None:
+        self._process.check(self._target)
         if self._is_ours:
             return
         if self.check_use is not None:
@@ -188,9 +207,10 @@ class Guard:
         """Check that the transaction is still ours, as far as the body was seen.
 
         Raises:
-            SinkUnsafeError: the body has ended it by itself.
+            SinkUnsafeError: the body has ended it by itself, or this is a fork of the process.
             SinkError: it was rolled back.
         """
+        self._process.check(self._target)
         if self._broken is not None:
             raise self._broken
         if self._problem is not None:
@@ -223,7 +243,9 @@ class Guard:
             return False
         try:
             with self.ourselves():
-                return self._database.keeps_each(self.connection, self.transaction)
+                return self._database.keeps_each(self.connection, self.transaction) or self._traces.shows_another(
+                    self.connection, self.stamp.version
+                )
         except Exception as error:  # noqa: BLE001  the connection is lost, and so is what was not committed
             log.debug("%s: it is not known whether rows were kept: %r", self._target, error)
             return False
@@ -267,6 +289,17 @@ class Guard:
             return
         with suppress(Exception):  # some drivers refuse it if no transaction has begun
             self.connection.dialect.do_rollback(self.connection.connection)
+
+    @property
+    def is_of_parent(self) -> bool:
+        """Whether this is a fork of the process, which may not end the transaction."""
+        return self._process.is_another
+
+    def close(self) -> None:
+        """Give the connection back to its pool."""
+        with self.ourselves():
+            self.connection.close()
+        self._traces.close()
 
     def undo(self) -> None:
         """Undo what the body did in the transaction, and forget what was wrong with it. Log it if rows are kept."""

@@ -90,8 +90,9 @@ def ended_by_body(what: str, target: str) -> SinkUnsafeError:
     """
     return SinkUnsafeError(
         f"{what} The rows would be kept without the position.",
-        "Leave the commit to the loop or the window, and use its `connection` for what belongs to it only. Make"
-        " tables before, on another connection. For an Airflow hook, use airflow_resume.sinks.hook_on.",
+        "Leave the commit to the loop or the window, and use its `connection` for what belongs to it only. Make an ORM"
+        " Session for each element, with Session(bind=loop.connection): one that is kept ends a transaction of its own."
+        " Make tables before, on another connection. For an Airflow hook, use airflow_resume.sinks.hook_on.",
         problem="ended",
         sink=target,
     )

@@ -187,8 +187,9 @@ class SqlPosition:
         return error or rolled_back(self._row.identity, self._target)
 
     def rollback(self) -> None:
-        """Undo what the body did since the last commit."""
-        self._guard.undo()
+        """Undo what the body did since the last commit. A fork of the process undoes nothing."""
+        if not self._guard.is_of_parent:
+            self._guard.undo()
 
     # --- a part of a transaction ------------------------------------------------------------------------------
 
@@ -225,7 +226,7 @@ class SqlPosition:
         Raises:
             SinkUnsafeError, SinkError: as `savepoint`.
         """
-        if isinstance(error, ResumeError) and not nested.is_active:
+        if self._guard.is_of_parent or (isinstance(error, ResumeError) and not nested.is_active):
             return
         with self._guard.ourselves():
             try:
@@ -241,8 +242,11 @@ class SqlPosition:
     # --- its end ----------------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Undo what was not committed, give the claim back, and give the connection back to its pool."""
-        if self._connection.closed:
+        """Undo what was not committed, give the claim back, and give the connection back to its pool.
+
+        A fork of the process does nothing.
+        """
+        if self._guard.is_of_parent or self._connection.closed:
             return
         try:
             if self._guard.may_have_kept():
@@ -254,8 +258,7 @@ class SqlPosition:
         except Exception as error:  # noqa: BLE001  the claim is then taken over by the next attempt all the same
             log.debug("%s: the claim of %s was not given back: %r", self._target, self._row.identity, error)
         finally:
-            with self._guard.ourselves():
-                self._connection.close()
+            self._guard.close()
 
     def _give_back(self) -> None:
         self._guard.begin()
