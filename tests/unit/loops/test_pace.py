@@ -10,7 +10,7 @@ from statistics import median
 
 import pytest
 
-from airflow_resume.loops.keeping.pace import FAST_SECONDS, Pace
+from airflow_resume.loops.keeping.pace import FAST_SECONDS, FROZEN_SECONDS, Pace
 
 INTERVAL, LONGEST = 1.0, 300.0
 
@@ -107,8 +107,11 @@ def minutes_of(loops: int, *, opened_per_second: int = 12) -> Minutes:
         if mine is None:
             mine = paces[number] = pace(chance.random)
             now += call(now)
-        seconds = call(now)
-        mine.note(seconds)
+            is_noted = FAST_SECONDS < (seconds := call(now)) < FROZEN_SECONDS
+        else:
+            is_noted, seconds = True, call(now)
+        if is_noted:
+            mine.note(seconds)
         heapq.heappush(due, (now + max(mine.pause, seconds), number))
         if is_watched:
             writes.append(seconds)

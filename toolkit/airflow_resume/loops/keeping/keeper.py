@@ -19,7 +19,7 @@ from typing import Any
 
 from airflow_resume.channel import LatestWriter
 from airflow_resume.errors import LoopError, StoreUnavailableError
-from airflow_resume.loops.keeping.pace import FAST_SECONDS, Pace
+from airflow_resume.loops.keeping.pace import FAST_SECONDS, FROZEN_SECONDS, Pace
 from airflow_resume.loops.loop_record import LoopRecord
 from airflow_resume.loops.plan import Keeping
 from airflow_resume.shown import get_logger
@@ -56,7 +56,7 @@ class Keeper:
         self._record = record
         self._patience = keeping.max_uncommitted.total_seconds()
         self._pace = Pace(keeping.interval.total_seconds(), longest=keeping.max_interval.total_seconds())
-        if claim_seconds > FAST_SECONDS:
+        if FAST_SECONDS < claim_seconds < FROZEN_SECONDS:
             self._pace.note(claim_seconds)
         self.is_dirty = False
         """Whether there is something to write when the loop is left."""
