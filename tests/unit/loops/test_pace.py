@@ -79,10 +79,10 @@ class Minutes:
     """The longest."""
 
 
-def minutes_of(loops: int, *, opened_per_second: int = 12) -> Minutes:
+def minutes_of(loops: int, *, opened_per_second: int = 10) -> Minutes:
     """Loops that write to one server, which does one thing after the other. When a loop begins, it reads and claims.
 
-    With more than 12 that begin in a second, their first calls alone would keep the server busy.
+    With many more that begin in a second, their first calls alone would keep the server busy.
     """
     chance = random.Random(1)  # noqa: S311
     paces: list[Pace | None] = [None] * loops
@@ -90,7 +90,7 @@ def minutes_of(loops: int, *, opened_per_second: int = 12) -> Minutes:
     opened = max(due)[0]
     heapq.heapify(due)
     is_free, busy = 0.0, 0.0
-    writes, pauses = list[float](), list[float]()
+    writes, pauses, opening = list[float](), list[float](), list[float]()
 
     def call(now: float) -> float:
         nonlocal is_free, busy
@@ -117,7 +117,9 @@ def minutes_of(loops: int, *, opened_per_second: int = 12) -> Minutes:
             writes.append(seconds)
             pauses.append(mine.pause)
         elif now < opened:
-            assert seconds < TIME_OUT
+            opening.append(seconds)
+    late = sum(seconds > TIME_OUT for seconds in opening)
+    assert late <= len(opening) / 1_000  # the supervisor asks again, five times
     return Minutes(busy=busy / 300, write=median(writes), pause=max(pauses))
 
 

@@ -24,8 +24,8 @@ BUSY_SHARE = 0.05
 """At most this share of the loop's time is spent writing."""
 FAST_SECONDS = 0.025
 SLOW_SECONDS = 0.1
-FROZEN_SECONDS = 3.0
-"""A claim that takes longer is not noted: the process may have been frozen in it, and replaced. Its next write tells."""
+FROZEN_SECONDS = 1.0
+"""A claim that takes longer is not noted. The process may have been frozen in it and replaced: the next write tells."""
 BUSY_MULTIPLE = 3.0
 """Up to this multiple of its usual time a write is no sign of a busy server, because any server is late at times."""
 RISING, FALLING = 0.6, 0.3
