@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shlex
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -33,6 +34,7 @@ from airflow_resume.operating.places import (
 )
 from airflow_resume.operating.rows import decoded
 from airflow_resume.operating.steering import the_one
+from airflow_resume.operating.verbs import ways_back
 from airflow_resume.record import Record
 
 TROUBLE = 3
@@ -86,12 +88,15 @@ def show(options: argparse.Namespace) -> int:
     if not isinstance(row, UnreadableRow) and row.state != "typed":
         record = decoded(found, kind.record)
     said = details(kind, row, record, now)
+    ways = [] if record is None else [*_ways_back(options, found.place, record)]
     if options.output in {"json", "yaml"}:
-        print(dumped({**as_json(row), "next": _next(kind, said), "stored": found.value}, options.output))
+        more = {"next": _next(kind, said), "set_back": ways, "stored": found.value}
+        print(dumped({**as_json(row), **more}, options.output))
     elif options.output == "plain":
-        print("\n".join(plain((name, value) for name, value in said.items() if value not in (None, ""))))
+        told = [*said.items(), *(("set back", way) for way in ways)]
+        print("\n".join(plain((name, value) for name, value in told if value not in (None, ""))))
     else:
-        print("\n".join(pairs(said)))
+        print("\n".join(pairs({**said, "set back": "\n".join(ways)})))
     return TROUBLE if options.check and row.trouble else 0
 
 
@@ -111,6 +116,21 @@ def watch(options: argparse.Namespace) -> int:
 
 def _next(kind: Kind, said: dict[str, object]) -> dict[str, object]:
     return {name: said[name] for name in kind.again if name in said}
+
+
+def _ways_back(options: argparse.Namespace, place: Place, record: Record) -> Iterator[str]:
+    """The commands that show how the record would be set back, as they are typed."""
+    its: list[object]
+    if isinstance(place, TaskPlace):
+        its = [place.dag_id, place.run_id, place.task_id]
+        its += [] if place.map_index < 0 else ["--map-index", place.map_index]
+    else:
+        its = [place.name]
+        its += [] if options.partition is None else ["--partition", options.partition]
+    its += [] if options.name is None else ["--name", options.name]
+    where = [] if options.airflow is None else ["--airflow", options.airflow]
+    for verb, *more in ways_back(options.noun, record):
+        yield shlex.join(map(str, ["airflow-resume", options.noun, verb, *its, *more, *where]))
 
 
 # --- what is found --------------------------------------------------------------------------------------------
