@@ -184,7 +184,7 @@ class Entry:
         """From a key and its value, as Airflow has it in its database."""
         if len(text) > MOST_KEPT or ENVELOPE in text:
             return cls.made_of(place, key, json.loads(text), updated)
-        return cls(place=place, key=key, value=_parsed(text), updated=updated, text=text)
+        return cls(place=place, key=key, value=parsed(text), updated=updated, text=text)
 
     def raw(self, value: JsonValue) -> JsonValue:
         """A new value of this key, in the form in which Airflow has the present one."""
@@ -196,7 +196,8 @@ MOST_KEPT = 2_000
 
 
 @lru_cache(maxsize=2_500)
-def _parsed(text: str) -> Any:
+def parsed(text: str) -> Any:
+    """The value of a short text of JSON. Those who get it share it, so it is not to be changed."""
     return json.loads(text)
 
 
