@@ -231,6 +231,14 @@ def test_on_a_terminal_the_list_is_drawn_in_place_and_nothing_in_it_is_markup(
     assert "Ctrl-C ends" in said.out
 
 
+def test_marks_are_listed_by_the_names_of_their_assets(airflow: FakeAirflow, command: Command) -> None:
+    """Airflow lists assets in the order in which it came to know them, which is that of no file."""
+    for name in ("c", "a", "b"):
+        airflow.asset(name, **{MARK: moved_mark()})
+    rows = json.loads(command("marks", "list", "-o", "json").out)
+    assert [row["place"]["name"] for row in rows] == ["a", "b", "c"]
+
+
 def test_a_mark_is_listed_with_its_owner(airflow: FakeAirflow, command: Command) -> None:
     airflow.asset("numbers", **{MARK: moved_mark()})
     airflow.asset("numbers too")

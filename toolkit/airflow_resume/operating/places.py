@@ -285,10 +285,11 @@ def newest_run(api: AirflowApi, dag_id: str) -> str:
 
 
 def asset_places(api: AirflowApi, name: str | None = None) -> list[AssetPlace]:
-    """The assets, or the one with this name."""
+    """The assets by their names, or the one with this name."""
     params: dict[str, Any] = {} if name is None else {"name_pattern": name}
     found = api.pages("/assets", "assets", **params)
-    return [AssetPlace(asset_id=each["id"], name=each["name"]) for each in found if name in {None, each["name"]}]
+    assets = [AssetPlace(asset_id=each["id"], name=each["name"]) for each in found if name in {None, each["name"]}]
+    return sorted(assets, key=lambda each: (each.name, each.asset_id))
 
 
 def entries_of(api: AirflowApi, places: Sequence[Place], prefix: str = "") -> Iterator[Entry]:
