@@ -57,6 +57,7 @@ class Environment:
 
 # The one place where the versions of the rivals stand.
 DLT = Environment(name="dlt", requirements=("dlt==1.31.0",))
+DLT_WITH_POSTGRESQL = Environment(name="dlt", requirements=("dlt[postgres]==1.31.0",))
 DBOS = Environment(name="dbos", requirements=("dbos==3.4.0",))
 TORCHDATA = Environment(name="torchdata", requirements=("torch==2.13.0", "torchdata==0.11.0", "numpy==2.4.6"))
 

@@ -257,7 +257,7 @@ class Fleet:
                 self._load(window)
 
     def _load(self, window: Window[Any]) -> None:
-        self._over.wait(random.uniform(30, 90))  # noqa: S311
+        self._over.wait(random.uniform(150, 450))  # noqa: S311
 
 
 def work(members: list[Member], url: str, told: Connection) -> None:

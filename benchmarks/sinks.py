@@ -2,36 +2,52 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, closing, contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from sqlalchemy import Column, Engine, Integer, MetaData, String, Table, create_engine, insert
+from sqlalchemy import Column, Engine, Integer, MetaData, String, Table, create_engine, insert, make_url
 
 from airflow_resume import checkpoint
 from airflow_resume.loops import Batches
 from airflow_resume.sinks import SqlSink
 from airflow_resume.store import MemoryStore
 from benchmarks.databases import found
-from benchmarks.harness import NotMeasuredError, Result, Scale, compare
-from tests.support.backends.databases import database_on_mysql, schema_on_postgresql
+from benchmarks.environments import DLT_WITH_POSTGRESQL, Worker, worker
+from benchmarks.harness import NotMeasuredError, Result, Scale, compare, ratio_at_most
+from tests.support.backends.databases import (
+    database_on_mysql,
+    database_on_postgresql,
+    schema_on_postgresql,
+    text_of,
+)
 
-PAGE = 100
+PAGES = (100, 1_000)
+TARGET = 1_000
+"""The size of pages for which there is a target."""
 ROWS = Table("flights", MetaData(), Column("id", Integer, autoincrement=False), Column("name", String(40)))
 PLAIN = "executemany, a commit a page"
 
 
 def measure(scale: Scale) -> Iterator[Result]:
-    count, rounds = scale.size(20_000, quick=1_000), scale.rounds(5)
     missing = []
     for name, place in _places().items():
         try:
-            with place() as url:
-                yield from on(name, url, count, rounds)
+            with place() as url, _disposed(create_engine(url)) as engine:
+                ROWS.create(engine)
+                for page in PAGES:
+                    yield from on(name, engine, page, scale)
         except NotMeasuredError as error:
             missing.append(f"{name}: {error}")
+    with worker(DLT_WITH_POSTGRESQL, "dlt_load_worker.py", scale) as dlt:
+        if dlt is not None:
+            try:
+                yield from beside_dlt(dlt, scale)
+            except NotMeasuredError as error:
+                missing.append(f"dlt: {error}")
     if missing:
         raise NotMeasuredError("; ".join(missing))
 
@@ -50,49 +66,75 @@ def in_a_file() -> Iterator[str]:
         yield f"sqlite:///{Path(folder) / 'sink.db'}"
 
 
-def on(name: str, url: str, count: int, rounds: int) -> list[Result]:
-    engine = create_engine(url)
-    ROWS.create(engine)
-    rows = [{"id": number, "name": f"flight {number}"} for number in range(count)]
-    with closing(_Disposed(engine)):
+@contextmanager
+def _disposed(engine: Engine) -> Iterator[Engine]:
+    try:
+        yield engine
+    finally:
+        engine.dispose()
+
+
+def on(name: str, engine: Engine, page: int, scale: Scale) -> list[Result]:
+    """A sink beside the same pages without one."""
+    count = scale.size(50_000 if page == TARGET else 20_000, quick=1_000)
+    rows = rows_of(count)
+    return compare(
+        f"a row in pages of {page:,} to {name}",
+        {
+            "checkpoint with SqlSink": lambda: with_sink(engine, rows, page, commit_every=1),
+            PLAIN: lambda: plain(engine, rows, page),
+            "checkpoint without a sink": lambda: without_sink(engine, rows, page),
+            "with SqlSink, commit_every=10": lambda: with_sink(engine, rows, page, commit_every=10),
+        },
+        per=count,
+        unit="us",
+        rounds=scale.rounds(7),
+        targets={PLAIN: (ratio_at_most(1.1),)} if page == TARGET and not scale.quick else {},
+        headline=name == "PostgreSQL" and page == TARGET,
+    )
+
+
+def beside_dlt(dlt: Worker, scale: Scale) -> list[Result]:
+    """dlt keeps its position in a table of the target too, and loads all rows at once."""
+    count = scale.size(50_000, quick=1_000)
+    rows = rows_of(count)
+    with found(database_on_postgresql) as url, _disposed(create_engine(url)) as engine:
+        ROWS.create(engine)
+        place = make_url(url)
+        theirs = text_of(place.set(drivername="postgresql", password=place.password or "none"))  # dlt wants one
         return compare(
-            f"a row in pages of {PAGE} to {name}",
+            f"a row in pages of {TARGET:,} to PostgreSQL, beside dlt",
             {
-                "checkpoint with SqlSink": lambda: with_sink(engine, rows, commit_every=1),
-                PLAIN: lambda: plain(engine, rows),
-                "checkpoint without a sink": lambda: without_sink(engine, rows),
-                "with SqlSink, commit_every=10": lambda: with_sink(engine, rows, commit_every=10),
+                "checkpoint with SqlSink": lambda: with_sink(engine, rows, TARGET, commit_every=1),
+                "dlt, one load with its state": lambda: dlt.ask(
+                    "load", count=count, page=TARGET, url=theirs, schema=f"theirs_{secrets.token_hex(4)}"
+                ),
             },
             per=count,
             unit="us",
-            rounds=rounds,
-            headline=name == "PostgreSQL",
+            rounds=scale.rounds(3),
         )
 
 
-class _Disposed:
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-
-    def close(self) -> None:
-        self._engine.dispose()
+def rows_of(count: int) -> list[dict[str, Any]]:
+    return [{"id": number, "name": f"flight {number}"} for number in range(count)]
 
 
-def with_sink(engine: Engine, rows: list[dict[str, Any]], *, commit_every: int) -> None:
-    source, store = Batches(rows, size=PAGE), MemoryStore()
+def with_sink(engine: Engine, rows: list[dict[str, Any]], page: int, *, commit_every: int) -> None:
+    source, store = Batches(rows, size=page), MemoryStore()
     sink = SqlSink(engine, script="benchmark")
     with checkpoint(source, name="rows", sink=sink, commit_every=commit_every, store=store, on_done="restart") as loop:
-        for page in loop:
-            loop.connection.execute(insert(ROWS), page)
+        for batch in loop:
+            loop.connection.execute(insert(ROWS), batch)
 
 
-def without_sink(engine: Engine, rows: list[dict[str, Any]]) -> None:
-    for page in checkpoint(Batches(rows, size=PAGE), name="rows", store=MemoryStore()):
+def without_sink(engine: Engine, rows: list[dict[str, Any]], page: int) -> None:
+    for batch in checkpoint(Batches(rows, size=page), name="rows", store=MemoryStore()):
         with engine.begin() as connection:
-            connection.execute(insert(ROWS), page)
+            connection.execute(insert(ROWS), batch)
 
 
-def plain(engine: Engine, rows: list[dict[str, Any]]) -> None:
-    for start in range(0, len(rows), PAGE):
+def plain(engine: Engine, rows: list[dict[str, Any]], page: int) -> None:
+    for start in range(0, len(rows), page):
         with engine.begin() as connection:
-            connection.execute(insert(ROWS), rows[start : start + PAGE])
+            connection.execute(insert(ROWS), rows[start : start + page])

@@ -3,8 +3,9 @@
     make soak-sinks      SINKS="--kinds sqlite delta --flights 50000" makes it shorter; --seed 7 repeats its choices
 
 An attempt runs for a second at most. Then its process gets SIGKILL; or it is frozen, wakes when its successor is at
-work, and has to end; or another attempt begins beside it; or, on a server, all connections are ended, or the reply of a
-commit is lost, or the commit. The exit code is 1 if a flight is lost or there twice.
+work, and has to end; or another attempt begins beside it; or, on a server, all connections are ended, or the server is
+killed or shut down and started again, or the reply of a commit is lost, or the commit. PostgreSQL and MariaDB are
+servers of its own. The exit code is 1 if a flight is lost or there twice.
 """
 
 from __future__ import annotations
@@ -28,10 +29,11 @@ from typing import Any
 import structlog
 from rich.console import Console
 from rich.table import Table
-from sqlalchemy import create_engine, func, select
+from sqlalchemy import create_engine, func, make_url, select
 from sqlalchemy.pool import NullPool
 
-from tests.support.backends.databases import kill_connections
+from tests.support.backends.databases import kill_connections, text_of
+from tests.support.backends.servers import MariaDBServer, PostgreSQLServer
 from tests.support.sinks.cutting_proxy import CuttingProxy, cutting
 from tests.support.sinks.flights import BROKEN, BUSY, ENDED, SUPERSEDED, Child, Flights
 from tests.support.sinks.lake_flights import LakeFlights
@@ -39,7 +41,7 @@ from tests.support.sinks.lakes import LAKES
 from tests.support.sinks.places import KINDS, ROWS, place_of
 
 ALL_FLIGHTS, PAGE = 336_776, 1_000
-SERVERS = {"postgresql", "mysql"}
+SERVERS: dict[str, type[Any]] = {"postgresql": PostgreSQLServer, "mysql": MariaDBServer}
 FORMER = {ENDED: "ended", SUPERSEDED: "superseded", BUSY: "busy", BROKEN: "driver's error", -signal.SIGKILL: "killed"}
 """What became of an attempt, by its exit code."""
 PATIENCE = 60.0
@@ -106,6 +108,7 @@ class Course:
         books: what happened.
         kinds: what may happen.
         disconnect: ends all connections to the sink.
+        restart: kills the server, or shuts it down, and starts it again.
         proxy: in front of the sink.
     """
 
@@ -114,6 +117,7 @@ class Course:
     books: Books
     kinds: list[str]
     disconnect: Callable[[], None] = lambda: None
+    restart: Callable[[], None] = lambda: None
     proxy: CuttingProxy | None = None
 
     def run(self) -> None:
@@ -173,50 +177,74 @@ class Course:
         time.sleep(0.2)
         return self._noted(attempt.end(by=signal.SIGKILL), "connections ended, ")
 
+    def _restarted(self, attempt: Attempt) -> bool:
+        self.restart()
+        time.sleep(0.2)
+        return self._noted(attempt.end(by=signal.SIGKILL), "server restarted, ")
+
 
 @contextmanager
-def course_on(kind: str, folder: Path, flights: int, chance: Random) -> Iterator[tuple[Course, Callable[[], Any]]]:
+def course_in_lake(kind: str, folder: Path, flights: int, chance: Random) -> Iterator[tuple[Course, Callable[[], Any]]]:
     """A course, and what asks for the number of rows and of distinct flights."""
-    books = Books(kind)
-    if kind in LAKES:
-        lake = LAKES[kind](folder)
-        lake.make()
+    lake = LAKES[kind](folder)
+    lake.make()
 
-        def start_in_lake(number: int) -> Attempt:
-            task = LakeFlights(kind=kind, folder=str(folder), count=flights, number=number, page=PAGE)
-            return Attempt(task.started())
+    def start(number: int) -> Attempt:
+        task = LakeFlights(kind=kind, folder=str(folder), count=flights, number=number, page=PAGE)
+        return Attempt(task.started())
 
-        def found_in_lake() -> tuple[int, int]:
-            ids = lake.ids()
-            return len(ids), len(set(ids))
+    def found() -> tuple[int, int]:
+        ids = lake.ids()
+        return len(ids), len(set(ids))
 
-        yield Course(start_in_lake, chance, books, ["kill", "kill", "freeze", "double"]), found_in_lake
-        return
+    yield Course(start, chance, Books(kind), ["kill", "kill", "freeze", "double"]), found
+
+
+@contextmanager
+def course_in_file(kind: str, folder: Path, flights: int, chance: Random) -> Iterator[tuple[Course, Callable[[], Any]]]:
+    """As `course_in_lake`."""
+    # DuckDB lets one process in at a time, and of SQLite a frozen writer keeps the others out.
+    kinds = ["kill"] if kind == "duckdb" else ["kill", "kill", "freeze", "double"]
     with place_of(kind, folder) as url:
+        course = Course(lambda number: started(number, url, flights, folder), chance, Books(kind), kinds)
+        yield course, lambda: counted(url)
 
-        def found() -> Any:
-            engine = create_engine(url, poolclass=NullPool)
-            with engine.connect() as connection:
-                return tuple(connection.execute(select(func.count(), func.count(ROWS.c.id.distinct()))).one())
 
-        def start(number: int, through: str = url) -> Attempt:
-            options = {"patience": timedelta(seconds=1)}
-            task = Flights(url=through, count=flights, folder=folder, options=options, page=PAGE)
-            return Attempt(Child(lambda tell: task.attempt(number, tell)))
-
-        if kind not in SERVERS:
-            # DuckDB lets one process in at a time, and of SQLite a frozen writer keeps the others out.
-            kinds = ["kill"] if kind == "duckdb" else ["kill", "kill", "freeze", "double"]
-            yield Course(start, chance, books, kinds), found
-            return
+@contextmanager
+def course_on_server(
+    kind: str, folder: Path, flights: int, chance: Random
+) -> Iterator[tuple[Course, Callable[[], Any]]]:
+    """As `course_in_lake`."""
+    folder.chmod(0o711)  # the user of the server has a folder in it
+    kinds = ["kill", "kill", "freeze", "double", "cut", "disconnected", "restarted"]
+    with SERVERS[kind](folder / "server") as server:
+        named = {"application_name": "soak"} if kind == "postgresql" else {}
+        url = text_of(make_url(server.url).update_query_dict(named))
+        ROWS.create(create_engine(url, poolclass=NullPool))
         with cutting(url) as (proxy, through):
-            kinds = ["kill", "kill", "freeze", "double", "cut", "disconnected"]
-            yield (
-                Course(
-                    lambda number: start(number, through), chance, books, kinds, lambda: kill_connections(url), proxy
-                ),
-                found,
+            course = Course(
+                lambda number: started(number, through, flights, folder),
+                chance,
+                Books(kind),
+                kinds,
+                disconnect=lambda: kill_connections(url),
+                restart=lambda: server.restart(chance.choice([signal.SIGKILL, server.in_order])),
+                proxy=proxy,
             )
+            yield course, lambda: counted(url)
+
+
+def started(number: int, url: str, flights: int, folder: Path) -> Attempt:
+    """An attempt that appends to a table in a database."""
+    task = Flights(url=url, count=flights, folder=folder, options={"patience": timedelta(seconds=1)}, page=PAGE)
+    return Attempt(Child(lambda tell: task.attempt(number, tell)))
+
+
+def counted(url: str) -> Any:
+    """The number of rows and of distinct flights in a database."""
+    engine = create_engine(url, poolclass=NullPool)
+    with engine.connect() as connection:
+        return tuple(connection.execute(select(func.count(), func.count(ROWS.c.id.distinct()))).one())
 
 
 def main() -> int:
@@ -234,6 +262,7 @@ def main() -> int:
     for kind in options.kinds:
         with tempfile.TemporaryDirectory(prefix="airflow-resume-soak-") as folder:
             began = time.monotonic()
+            course_on = course_in_lake if kind in LAKES else course_on_server if kind in SERVERS else course_in_file
             with course_on(kind, Path(folder), options.flights, Random(options.seed)) as (course, found):  # noqa: S311
                 course.run()
                 course.books.rows, course.books.distinct = found()

@@ -7,8 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperatorLink
 
+from airflow_resume.shown import get_logger
+
 if TYPE_CHECKING:
     from airflow.sdk.types import TaskInstanceKey
+
+
+log = get_logger(__name__)
 
 
 class JobLink(BaseOperatorLink):
@@ -22,8 +27,20 @@ class JobLink(BaseOperatorLink):
 
     def get_link(self, operator: Any, *, ti_key: TaskInstanceKey) -> str:  # noqa: ARG002  Airflow's signature
         """The URL of the page; empty if there is no job, or if the operator has no page for it."""
-        external_id = operator.external_id
-        return "" if external_id is None else operator.job_url(external_id) or ""
+        return "" if operator.external_id is None else link_of(operator) or ""
+
+
+def link_of(operator: Any) -> str | None:
+    """What `job_url` gives for the present job, without what may be secret; None if it is no address of the web."""
+    from airflow_resume.links import shown_link  # needed by tasks only, and this module is imported by Dag files
+
+    address = operator.job_url(operator.external_id)
+    link = shown_link(address)
+    if address and link is None:
+        log.warning(
+            "job_url gave %r, which is not shown: it is no address that begins with https:// or http://", address
+        )
+    return link
 
 
 def add_job_link(cls: type) -> None:

@@ -22,7 +22,7 @@ from airflow_resume.errors import UsageError
 from airflow_resume.jobs import ResumePolicy
 from airflow_resume.jobs.looks import WaitFacts, place_of_wait, refuse
 from airflow_resume.shown import get_logger, short_repr
-from airflow_resume_mixins.job_link import JobLink, add_job_link
+from airflow_resume_mixins.job_link import JobLink, add_job_link, link_of
 
 if TYPE_CHECKING:
     from airflow.sdk.definitions.context import Context
@@ -334,10 +334,9 @@ class ResumableJobMixin(AirflowResumableJobMixin):
 
     def _show_link(self, context: Context) -> None:
         """Show the page of the job in Airflow's UI while the job runs. An error here must not fail the attempt."""
-        link = JobLink()
         try:
-            if url := self.job_url(self.external_id):  # type: ignore[attr-defined]
-                context["ti"].xcom_push(key=link.xcom_key, value=url)  # pyright: ignore[reportTypedDictNotRequiredAccess]
+            if url := link_of(self):
+                context["ti"].xcom_push(key=JobLink().xcom_key, value=url)  # pyright: ignore[reportTypedDictNotRequiredAccess]
         except Exception:
             log.warning("The page of job %r cannot be shown", self.external_id, exc_info=True)
 

@@ -39,7 +39,7 @@ from tests.support.airflow.on_call import (
 
 LOGIN, PLACE = 1, 1
 SHOW = LOGIN + PLACE + 1
-"""Requests of `show`: the login, the task instance, and its records."""
+"""Requests of `show`: the login, the task instance, and its records; one more for the link to a job."""
 CHANGE = 8
 RESTARTING = [number for number in STOPS if not number // 10 % 2]
 RESUMING = [number for number in STOPS if number // 10 % 2]
@@ -150,7 +150,7 @@ def test_100_jobs_are_seen_at_once_and_the_lost_submission_first(on_call: OnCall
 
 
 def test_a_lost_submission_answers_the_four_questions(on_call: OnCall) -> None:
-    said = shown(on_call, "jobs", *on_call.job(LOST))
+    said = shown(on_call, "jobs", *on_call.job(LOST), most=SHOW + 1)
     assert said["state"] == "lost"
     assert said["trouble"].startswith("its id was not saved: a job may run")
     there = " ".join(on_call.job(LOST))
@@ -236,7 +236,7 @@ def test_the_lost_submission_is_forgotten_put_back_and_adopted(on_call: OnCall) 
     person = on_call.at_task("on_call_jobs", "train", LOST)
     assert person.confirm(person.preview("forget")).status_code == 303
     changed(on_call, "jobs", "undo", *on_call.job(LOST))
-    assert shown(on_call, "jobs", *on_call.job(LOST))["state"] == "lost"
+    assert shown(on_call, "jobs", *on_call.job(LOST), most=SHOW + 1)["state"] == "lost"
     preview = person.preview("adopt", id=str(job), as_json="yes", why="it was there")
     assert person.confirm(preview).status_code == 303
     assert on_call.again("on_call_jobs", "train", LOST) == "success"
@@ -247,7 +247,9 @@ def test_the_lost_submission_is_forgotten_put_back_and_adopted(on_call: OnCall) 
 
 def test_a_job_whose_result_was_wrong_is_forgotten_at_the_terminal(on_call: OnCall) -> None:
     """Its task would take up the same job after a clear."""
-    assert shown(on_call, "jobs", *on_call.job(WRONG))["a retry"].startswith("submits nothing, and returns the result")
+    assert shown(on_call, "jobs", *on_call.job(WRONG), most=SHOW + 1)["a retry"].startswith(
+        "submits nothing, and returns the result"
+    )
     changed(on_call, "jobs", "forget", *on_call.job(WRONG), "--why", "its result is wrong")
     assert on_call.again("on_call_jobs", "train", WRONG) == "success"
     assert on_call.submitted(WRONG) == 2
@@ -328,7 +330,7 @@ def test_nor_is_a_job_that_is_waited_for_forgotten_unless_it_is_forced(on_call: 
     assert "may be alive: there would be two" in preview.text
     assert person.confirm(preview).status_code == 409
     on_call.stage.jobs.call("POST", "/hurry", json={"label": f"job-{HELD_JOB}"})
-    on_call.until(lambda: shown(on_call, "jobs", *there)["state"] == "succeeded", "the job has ended")
+    on_call.until(lambda: shown(on_call, "jobs", *there, most=SHOW + 1)["state"] == "succeeded", "the job has ended")
     assert on_call.submitted(HELD_JOB) == 1
 
 

@@ -146,10 +146,76 @@ def test_who_may_only_look_changes_nothing(server: PageServer, loop: Changing, w
     assert "by_hand" not in server.filled.stored(name_of(loop), LOOP)
 
 
-def test_a_viewer_sees_a_loop(server: PageServer) -> None:
-    answer = server.as_("vic").get(server.page(f"task?{task('d', 'd_load')}"))
-    assert answer.status_code == 200
-    assert "7 of 10" in answer.text
+def test_a_viewer_sees_a_loop_and_no_form_that_would_be_refused(server: PageServer) -> None:
+    for path, noun, right in (
+        (f"task?{task('d', 'd_load')}", "loop", "task instances of this Dag"),
+        ("marks/1", "mark", "assets"),
+    ):
+        answer = server.as_("vic").get(server.page(path))
+        assert answer.status_code == 200
+        assert "<form" not in answer.text
+        assert f"look at this {noun}, and not change it: that needs the right to edit {right}" in answer.text
+        own = server.as_("ana").get(server.page(path)).text
+        assert "<form" in own
+        assert "and not change it" not in own
+    assert "7 of 10" in server.as_("vic").get(server.page(f"task?{task('d', 'd_load')}")).text
+
+
+@pytest.mark.parametrize(
+    ("path", "says"),
+    [
+        ("dag?dag_id=nothing", "There is no Dag nothing."),
+        (f"run?{task('d', 'x', run_id='nothing')}", "There is no run nothing of the Dag d."),
+        (f"task?{task('d', 'nothing')}", f"There is no task nothing in the run {RUN} of the Dag d."),
+        ("marks/999", "There is no asset with the number 999."),
+        ("nothing", "There is no such page."),
+    ],
+)
+def test_what_is_not_there_is_said(server: PageServer, path: str, says: str) -> None:
+    answer = server.as_("ana").get(server.page(path))
+    assert answer.status_code == 404
+    assert "<h1>Not found</h1>" in answer.text
+    assert says in unescape(answer.text)
+
+
+def test_what_is_there_without_a_record_is_an_empty_page(server: PageServer) -> None:
+    server.filled.dag("bare")
+    server.filled.task("bare", "t", records={})
+    number = server.filled.asset("bare", {})
+    for path in ("dag?dag_id=bare", f"run?{task('bare', 't')}", f"task?{task('bare', 't')}", f"marks/{number}"):
+        answer = server.as_("ana").get(server.page(path))
+        assert answer.status_code == 200
+        assert 'id="empty"' in answer.text
+    assert "<h1>Asset bare</h1>" in server.as_("ana").get(server.page(f"marks/{number}")).text
+
+
+def test_a_refusal_has_a_heading_of_its_own(server: PageServer, loop: Changing) -> None:
+    fields = form(loop.look(), "restart")
+    for who, path, heading in (
+        (None, "marks", "Not logged in"),
+        ("uma", f"dag?dag_id={HIDDEN}", "Not allowed"),
+        ("ana", "task?dag_id=d", "This page cannot be shown"),
+    ):
+        assert f"<h1>{heading}</h1>" in server.as_(who).get(server.page(path)).text
+    for who, sent in (("vic", fields), ("ana", {**fields, "token": "x"}), ("ana", {**fields, "record": "moved"})):
+        answer = server.as_(who).post(loop.address("/change"), data=sent)
+        assert "<h1>Nothing was changed</h1>" in answer.text
+
+
+def test_a_refusal_says_what_to_do_on_the_page_and_names_no_option(server: PageServer, loop: Changing) -> None:
+    skipped = loop.confirm(loop.preview("skip")).text
+    assert "type the name that is asked for" in skipped
+    done = form(loop.look(), "rewind")
+    refused = [
+        skipped,
+        *(
+            server.as_("ana").post(loop.address("/preview"), data={**done, **typed}).text
+            for typed in ({"position": "[1]"}, {"position": "{"}, {"to": "99"}, {"position": '{"a": 1}', "done": "1"})
+        ),
+    ]
+    for text in refused:
+        assert 'role="alert"' in text
+        assert not re.findall(r"(?<!<!)--[a-z]|`", text)
 
 
 def test_a_mark_of_a_hidden_dag_names_no_dag(server: PageServer) -> None:
@@ -227,14 +293,15 @@ def test_only_an_address_of_the_web_becomes_a_link(server: PageServer) -> None:
         "js": "javascript:alert(1)",
         "data": "data:text/html,x",
         "file": "file:///etc",
-        "https": "https://j.example/1",
+        "https": "https://ana:s3cret@j.example/1?token=s3cret",
     }
     for task_id, link in links.items():
         job = {**lost_job(), "phase": "submitted", "id": "job-1", "status": "active"}
         server.filled.task("d", f"link_{task_id}", records={JOB: job}, link=link)
         text = server.as_("ana").get(server.page(f"task?{task('d', f'link_{task_id}')}")).text
         assert ('href="https://j.example/1"' in text) is (task_id == "https")
-        assert link not in text or task_id == "https"
+        assert link not in text
+        assert "s3cret" not in text
 
 
 # --- changes ----------------------------------------------------------------------------------------------------------

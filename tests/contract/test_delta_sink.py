@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import time
@@ -13,12 +14,13 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
+from deltalake.exceptions import CommitFailedError
 
 from airflow_resume.errors import SinkError, SinkTableError, SinkUnsafeError, SupersededError
 from airflow_resume.sink_protocol import Claimant
 from airflow_resume.sinks import DeltaSink
 from airflow_resume.sinks.decide import Held, Stamp
-from airflow_resume.sinks.delta_table import RECORD, newest_record
+from airflow_resume.sinks.delta_log import RECORD, LoggedCommit, newest_record
 from airflow_resume.sinks.lake_record import LakeKey, LakeRecord
 from tests.support.sinks.lakes import SCHEMA, DeltaLake
 
@@ -49,8 +51,30 @@ def restore(**to: Any) -> dict[str, Any]:
     return {"operation": "RESTORE", "operationParameters": to}
 
 
+def add(path: str, **more: Any) -> dict[str, Any]:
+    return {"add": {"path": path, "partitionValues": {}, "size": 1, "dataChange": True, **more}}
+
+
+def remove(path: str, **more: Any) -> dict[str, Any]:
+    return {"remove": {"path": path, "dataChange": True, **more}}
+
+
+def logged(number: int, commit: Mapping[str, Any] | list[dict[str, Any]]) -> LoggedCommit:
+    """A commit that says this of itself, or has these actions."""
+    actions = commit if isinstance(commit, list) else [{"commitInfo": commit}]
+    return LoggedCommit(number, [json.dumps(action).encode() for action in actions])
+
+
+def rows_of_ours(number: int, path: str) -> list[dict[str, Any]]:
+    return [{"commitInfo": ours(number)}, add(path)]
+
+
 WRITE: dict[str, Any] = {"operation": "WRITE"}
-LOGS: dict[str, tuple[int, list[Mapping[str, Any]], object]] = {
+SAME: dict[str, Any] = {"dataChange": False}
+VECTOR: dict[str, Any] = {"deletionVector": {"storageType": "u", "pathOrInlineDv": "x", "offset": 1}}
+LOADED: list[Any] = [WRITE, ours(0), rows_of_ours(1, "a"), rows_of_ours(2, "b")]
+"""A log with a claim and two elements."""
+LOGS: dict[str, tuple[int, list[Mapping[str, Any] | list[dict[str, Any]]], object]] = {
     "the newest": (2, [WRITE, ours(0), ours(1), ours(2)], "at 2"),
     "under commits of others": (1, [WRITE, ours(0), ours(1), WRITE, ours(5, OTHER)], "at 1"),
     "the log begins later": (1, [WRITE, WRITE], "forgotten"),
@@ -76,6 +100,24 @@ LOGS: dict[str, tuple[int, list[Mapping[str, Any]], object]] = {
         [WRITE, ours(0), ours(1), restore(datetime="2026-01-01"), restore(version="1")],
         "at 0",
     ),
+    "not said, the last element is gone": (2, [*LOADED, [remove("b")]], "at 1"),
+    "not said, all elements are gone": (2, [*LOADED, [remove("a"), remove("b")]], "at 0"),
+    "not said, to before the first commit": (1, [WRITE, rows_of_ours(0, "a"), ours(1), [remove("a")]], None),
+    "not said, moved on since": (3, [*LOADED, [remove("b")], rows_of_ours(3, "c")], "at 3"),
+    "not said, below commits of others": (2, [*LOADED, [remove("b")], WRITE, [WRITE, add("x")]], "at 1"),
+    "not said, under a name that is empty": (2, [*LOADED, [{"commitInfo": {"engineInfo": "x"}}, remove("b")]], "at 1"),
+    "not said, back to what others had removed": (
+        2,
+        [[add("x")], *LOADED[1:3], [{"commitInfo": WRITE}, remove("x")], ours(2), [add("x"), remove("a")]],
+        "at 0",
+    ),
+    "not said, twice": (2, [*LOADED, [remove("b")], [remove("a")]], "at 0"),
+    "not said, with other statistics since": (2, [*LOADED, [add("a", **SAME)], [remove("b")]], "at 1"),
+    "rows of others were deleted": (2, [[add("x")], *LOADED[1:], [remove("x")]], "at 2"),
+    "an element of ours was deleted, and not the last one": (2, [*LOADED, [remove("a")]], "at 2"),
+    "rows were overwritten": (2, [*LOADED, [remove("a"), remove("b"), add("c")]], "at 2"),
+    "rows of a file were deleted": (2, [*LOADED, [remove("b"), add("b", **VECTOR)]], "at 2"),
+    "files were compacted": (2, [*LOADED, [remove("a", **SAME), remove("b", **SAME), add("c", **SAME)]], "at 2"),
     "of a newer release": (1, [WRITE, {RECORD: f'{{"v": 2, "key": "{KEY.hashed}"}}'}], SinkError),
     "no record at all": (1, [WRITE, {RECORD: "?"}, {RECORD: "[1]"}], SinkError),
 }
@@ -84,9 +126,8 @@ LOGS: dict[str, tuple[int, list[Mapping[str, Any]], object]] = {
 @pytest.mark.parametrize("name", LOGS)
 def test_the_record_that_counts(name: str) -> None:
     version, log, wanted = LOGS[name]
-    commits = list(enumerate(log))[::-1]
-    if name == "the log begins later":
-        commits = [(number + 7, info) for number, info in commits]
+    begins = 7 if name == "the log begins later" else 0
+    commits = [logged(begins + number, commit) for number, commit in enumerate(log)][::-1]
     if isinstance(wanted, type):
         with pytest.raises(wanted):
             newest_record(commits, KEY, version, "x")
@@ -98,7 +139,38 @@ def test_the_record_that_counts(name: str) -> None:
     print(f"{name:45} {wanted}")
 
 
+def test_it_is_not_known_whether_rows_were_removed_by_a_restore_to_what_the_log_has_forgotten() -> None:
+    commits = [logged(7 + number, commit) for number, commit in enumerate([*LOADED[1:], [remove("a"), remove("b")]])]
+    assert newest_record(commits[:-1][::-1], KEY, 2, "x") is not None
+    assert newest_record(commits[::-1], KEY, 2, "x") is not None  # those are the files of a commit that is there
+    commits[-1] = logged(commits[-1].number, [remove("older"), remove("b")])
+    with pytest.raises(SinkUnsafeError, match="does not say whether it was a restore") as raised:
+        newest_record(commits[::-1], KEY, 2, "x")
+    assert raised.value.problem == "history"
+
+
 # --- a real table ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("way", ["restore", "delete"])
+def test_a_commit_that_does_not_say_that_it_is_a_restore_is_known_by_the_files(lake: DeltaLake, way: str) -> None:
+    position = lake.sink().claim(TASK, attempt(1))
+    marks = [lake.mark()]
+    for number in (1, 2, 3):
+        position.connection.append([{"id": number}])
+        position.commit(number)
+        marks.append(lake.mark())
+    lake.add_by_others(10)
+    if way == "restore":
+        lake.restore(marks[1])
+    else:
+        lake.table.delete("id = 10")
+    file = lake.folder / "flights" / "_delta_log" / f"{lake.mark():020d}.json"
+    lines = file.read_text().splitlines(keepends=True)
+    file.write_text("".join(line for line in lines if '"commitInfo"' not in line))
+    known = [1] if way == "restore" else [1, 2, 3]
+    assert lake.ids() == known
+    assert lake.sink().claim(TASK, attempt(2)).position == known[-1]
 
 
 def test_a_position_is_found_behind_checkpoints_and_hundreds_of_commits_of_others(lake: DeltaLake) -> None:
@@ -214,6 +286,23 @@ def test_a_store_where_writers_overwrite_each_other_is_refused_before_it_is_touc
     with pytest.raises(SinkUnsafeError, match="unsafe_rename") as raised:
         DeltaSink("s3://nowhere/flights", storage_options=options).claim(TASK, attempt(1))
     assert raised.value.problem == "option"
+
+
+def test_a_commit_that_is_refused_although_nobody_came_first_is_not_tried_again(lake: DeltaLake) -> None:
+    sink, tried = lake.sink(), list[int]()
+
+    def commits(commit: Any) -> None:
+        if tried:
+            tried.append(1)
+            raise CommitFailedError("the table may not be written")
+        commit()
+
+    sink.commits = commits
+    position = sink.claim(TASK, attempt(1))
+    tried.append(0)
+    with pytest.raises(CommitFailedError, match="may not be written"):
+        position.commit(1)
+    assert len(tried) == 2
 
 
 def test_messages_have_no_secrets() -> None:

@@ -13,11 +13,12 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from deltalake.exceptions import CommitFailedError
 
 from airflow_resume.errors import SinkBusyError, SinkError, SinkUnsafeError, SupersededError
 from airflow_resume.sink_protocol import Claimant
-from airflow_resume.sinks.lake_position import LakePosition
-from tests.support.sinks.lakes import TABLES, Lake
+from airflow_resume.sinks.lake_position import LakeMovedError, LakePosition
+from tests.support.sinks.lakes import TABLES, DeltaLake, Lake
 
 TASK: list[Any] = ["loop", "dag", "run", "task", -1, "orders"]
 
@@ -286,16 +287,25 @@ class Clock:
 
 
 @pytest.fixture
-def contending(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> Callable[..., LakePosition]:
+def run_by(monkeypatch: pytest.MonkeyPatch) -> Callable[[Clock], None]:
+    """Have the sinks use this clock."""
     import airflow_resume.sinks.lake_position as module
 
     claim_in_lake = module.claim_in_lake
 
-    def claim_at(policy: str, clock: Clock) -> LakePosition:
+    def run_by(clock: Clock) -> None:
         def with_clock(table: Any, claimant: Any, **options: Any) -> LakePosition:
             return claim_in_lake(table, claimant, **options, monotonic=clock, sleep=clock.sleep)
 
         monkeypatch.setattr(module, "claim_in_lake", with_clock)
+
+    return run_by
+
+
+@pytest.fixture
+def contending(lake: Lake, run_by: Callable[[Clock], None]) -> Callable[..., LakePosition]:
+    def claim_at(policy: str, clock: Clock) -> LakePosition:
+        run_by(clock)
         claimed: LakePosition = lake.sink(on_contention=policy, patience=timedelta(seconds=10)).claim(TASK, Claimant())
         return claimed
 
@@ -326,6 +336,78 @@ def test_a_run_that_says_nothing_for_as_long_as_one_waits_is_taken_for_dead(
     assert second.position == 1
     with pytest.raises(SupersededError):
         first.commit(2)
+
+
+# --- others who always come first ---------------------------------------------------------------------------------
+
+
+class PausesClock(Clock):
+    """Notes how long was slept."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pauses: list[float] = []
+
+    def sleep(self, seconds: float) -> None:
+        super().sleep(seconds)
+        self.pauses.append(seconds)
+
+
+def busy(lake: Lake, patience: timedelta) -> tuple[Any, list[int]]:
+    """A sink of a table in which others come first for as long as there is something in the list."""
+    sink, others = lake.sink(patience=patience), list[int]()
+
+    def commits(commit: Callable[[], None]) -> None:
+        if others:
+            others.append(-len(others))
+            lake.add_by_others(others[-1])
+            if isinstance(lake, DeltaLake):  # a commit to it goes through all the same
+                raise CommitFailedError("others came first")
+        commit()
+
+    sink.commits = commits
+    return sink, others
+
+
+def test_a_commit_that_others_always_come_before_is_an_error_by_name_when_patience_ends(
+    lake: Lake, run_by: Callable[[Clock], None]
+) -> None:
+    run_by(clock := PausesClock())
+    sink, others = busy(lake, timedelta(seconds=10))
+    position = sink.claim(TASK, attempt(1))
+    add(position, 1)
+    others.append(0)
+    with pytest.raises(SinkBusyError, match=r"always committed .* for 10 s.*\nA retry .*patience=") as raised:
+        position.commit(1)
+    assert isinstance(raised.value.__cause__, LakeMovedError)
+    assert 10 <= clock.now < 13
+    assert len(clock.pauses) == len(set(clock.pauses)) == len(others) - 2
+    assert max(clock.pauses) > 5 * clock.pauses[0]
+    assert [each for each in lake.ids() if each > 0] == []
+    others.clear()
+    position.rollback()
+    add(position, 1)
+    position.commit(1)
+    assert [each for each in lake.ids() if each > 0] == [1]
+
+
+def test_so_is_a_claim(lake: Lake, run_by: Callable[[Clock], None]) -> None:
+    run_by(clock := PausesClock())
+    sink, others = busy(lake, timedelta(seconds=10))
+    others.append(0)
+    with pytest.raises(SinkBusyError, match="for 10 s"):
+        sink.claim(TASK, attempt(1))
+    assert 10 <= clock.now < 13
+
+
+def test_a_commit_is_tried_again_also_without_patience(lake: Lake, run_by: Callable[[Clock], None]) -> None:
+    run_by(PausesClock())
+    sink, others = busy(lake, timedelta(microseconds=1))
+    position = sink.claim(TASK, attempt(1))
+    others.append(0)
+    with pytest.raises(SinkBusyError):
+        position.commit(1)
+    assert len(others) == 3
 
 
 # --- a reply that got lost ----------------------------------------------------------------------------------------
@@ -397,7 +479,7 @@ def test_after_an_interruption_nothing_more_is_committed_as_nobody_knows_what_be
 
 
 @pytest.mark.parametrize("applied", [True, False])
-def test_so_is_a_claim(lake: Lake, *, applied: bool) -> None:
+def test_so_is_a_claim_whose_reply_was_lost(lake: Lake, *, applied: bool) -> None:
     sink = lake.sink()
 
     def commits(commit: Callable[[], None]) -> None:

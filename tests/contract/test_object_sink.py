@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
+import textwrap
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -451,3 +454,31 @@ def test_files_of_others_in_the_log_do_not_count(claim: Any, folder: Folder) -> 
     folder.files.pipe_file(f"{logged.rpartition('/')[0]}/copy of 1.json", b"{}")
     assert folder.committed() == ["1"]
     assert claim(2).position == 1
+
+
+FORKED = """
+    import os, sys
+    from airflow_resume import checkpoint
+    from airflow_resume.sinks import ObjectSink
+    from airflow_resume.store import MemoryStore
+
+    folder = ObjectSink(sys.argv[1], script="s", on_contention="wait")
+    with checkpoint([1, 2, 3], name="rows", sink=folder, store=MemoryStore()) as loop:
+        for number in loop:
+            loop.connection.write(f"{number}.txt", str(number))
+            if number == 2 and os.fork() == 0:
+                if sys.argv[2] == "write":
+                    loop.connection.write("9.txt", "9")
+                if sys.argv[2] != "next":
+                    sys.exit(0)
+            elif number == 2:
+                os.wait()
+"""
+
+
+@pytest.mark.parametrize("way", ["SystemExit", "write", "next"])
+def test_a_fork_in_the_body_removes_no_file_of_its_parent_and_commits_nothing(way: str, tmp_path: Path) -> None:
+    command = [sys.executable, "-c", textwrap.dedent(FORKED), str(tmp_path / "folder"), way]
+    subprocess.run(command, check=True, capture_output=True, timeout=120)
+    files = ObjectSink(tmp_path / "folder").committed()
+    assert [Path(file).read_text() for file in files] == ["1", "2", "3"]

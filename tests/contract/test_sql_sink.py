@@ -405,6 +405,19 @@ def test_an_orm_session_writes_into_the_transaction(claim: Any, engine: Engine) 
     assert rows_in(engine) == [1]
 
 
+def test_a_session_that_is_kept_over_elements_is_told_to_make_one_for_each(claim: Any, engine: Engine) -> None:
+    first = claim()
+    session = Session(bind=first.connection)
+    session.execute(insert(ROWS), {"id": 1})
+    session.commit()
+    first.commit(1)
+    session.execute(insert(ROWS), {"id": 2})
+    with pytest.raises(SinkUnsafeError, match=r"Session for each element, with Session\(bind=loop\.connection\)"):
+        session.commit()
+    first.rollback()
+    assert rows_in(engine) == [1]
+
+
 def test_a_savepoint_of_the_body_is_its_own(claim: Any, engine: Engine, kind: str) -> None:
     if kind == "duckdb":
         pytest.skip("it has no savepoints")

@@ -345,6 +345,80 @@ def test_what_is_written_in_no_transaction_after_a_roll_back_is_not_written_agai
     assert rows_in(autocommitting) == [1, 2, 3]
 
 
+def by_methods(loop: Any) -> None:
+    raw = loop.connection.connection.driver_connection
+    raw.rollback()
+    by_cursor("INSERT INTO flights (id) VALUES (20)")(loop)
+    raw.commit()
+
+
+BY_STATEMENTS = by_cursor("ROLLBACK", "BEGIN", "INSERT INTO flights (id) VALUES (20)", "COMMIT")
+DRIVERS: dict[str, tuple[Callable[[str], Engine], Callable[[Any], object]]] = {
+    "sqlite": (create_engine, by_methods),
+    "sqlite with the recipe": (with_the_recipe, BY_STATEMENTS),
+    "postgresql": (create_engine, by_methods),
+    "postgresql by statements": (create_engine, BY_STATEMENTS),
+    "postgresql by psycopg2": (AUTOCOMMITTING["postgresql"], by_methods),
+    "mysql": (create_engine, by_methods),
+    "mysql by statements": (create_engine, BY_STATEMENTS),
+    "duckdb": (create_engine, BY_STATEMENTS),
+}
+
+
+@pytest.mark.parametrize("ends_by", ["the end of the element", "an error"])
+@pytest.mark.parametrize("name", DRIVERS)
+def test_what_is_committed_by_the_driver_after_a_roll_back_is_not_written_again(
+    name: str, ends_by: str, tmp_path: Path, attempt: TaskAttempt
+) -> None:
+    make, end = DRIVERS[name]
+    with place_of(name.partition(" ")[0], tmp_path) as url:
+        engine = make(url)
+        sink = SqlSink(engine)
+
+        def run(attempt: TaskAttempt, *, wrong: bool) -> None:
+            with checkpoint([1, 2, 3], name="rows", sink=sink, context=attempt.context) as loop:
+                for number in loop:
+                    loop.connection.execute(insert(ROWS), {"id": number})
+                    if number == 2 and wrong:
+                        end(loop)
+                        if ends_by == "an error":
+                            raise BodyError
+
+        with pytest.raises(BodyError if ends_by == "an error" else SinkUnsafeError):
+            run(attempt, wrong=True)
+        for again in (attempt.retry(), attempt.retry()):
+            with pytest.raises(SinkUnsafeError, match="was committed without its position") as refused:
+                run(again, wrong=False)
+        assert refused.value.problem == "kept"
+        assert rows_in(engine) == [1, 20]
+        engine.dispose()
+
+
+@pytest.mark.parametrize("name", DRIVERS)
+def test_an_error_after_the_driver_was_used_as_it_should_be_is_done_again(
+    name: str, tmp_path: Path, attempt: TaskAttempt
+) -> None:
+    with place_of(name.partition(" ")[0], tmp_path) as url:
+        engine = DRIVERS[name][0](url)
+
+        def run(attempt: TaskAttempt, fail_at: int | None) -> None:
+            with checkpoint([1, 2, 3], name="rows", sink=SqlSink(engine), context=attempt.context) as loop:
+                for number in loop:
+                    by_cursor(f"INSERT INTO flights (id) VALUES ({number})")(loop)  # noqa: S608  a number
+                    if number == fail_at:
+                        with suppress(DBAPIError):
+                            loop.connection.execute(text("SELECT * FROM no_such_table"))
+                        raise BodyError
+
+        for fail_at in (2, 2, 3):
+            with pytest.raises(BodyError):
+                run(attempt, fail_at)
+            attempt = attempt.retry()
+        run(attempt, None)
+        assert rows_in(engine) == [1, 2, 3]
+        engine.dispose()
+
+
 def fails_and_rolls_back(loop: Any) -> None:
     statement = {
         "sqlite": "INSERT OR ROLLBACK INTO flights (id) VALUES (1)",

@@ -197,9 +197,9 @@ class LateSink(SqlSink):
         commit = claimed.commit
 
         def commit_later(position: Any) -> None:
-            with claimed._ourselves():
+            with claimed._guard.ourselves():
                 connection = claimed.connection
-                claimed._row.forget(connection, claimed._stamp, claimed._transaction)
+                claimed._row.forget(connection, claimed._guard.stamp, claimed._guard.transaction)
                 connection.commit()
             commit(position)
 

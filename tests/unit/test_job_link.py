@@ -209,6 +209,28 @@ class HasNone(Train):
         return None
 
 
+class HasASecret(Train):
+    def job_url(self, external_id: Any) -> str | None:
+        return f"https://ana:s3cret@jobs.example/{external_id}?o=1&token=s3cret"
+
+
+class IsNoPage(Train):
+    def job_url(self, external_id: Any) -> str | None:
+        return f"ssh://jobs.example/{external_id}"
+
+
+def test_what_may_be_secret_is_not_shown() -> None:
+    assert ran(task_context(), FakeJobs(), HasASecret) == [("https://jobs.example/job-0?o=1", 1, 0)]
+    ti_key: Any = None
+    made = equipped(HasASecret(task_id="train"), external_id=7)
+    assert JobLink().get_link(made, ti_key=ti_key) == "https://jobs.example/7?o=1"
+
+
+def test_only_an_address_of_the_web_is_shown(caplog: pytest.LogCaptureFixture) -> None:
+    assert ran(task_context(), FakeJobs(), IsNoPage) == []
+    assert "job_url gave 'ssh://jobs.example/job-0', which is not shown" in caplog.text
+
+
 def test_an_error_of_it_costs_no_attempt(caplog: pytest.LogCaptureFixture) -> None:
     jobs, attempt = FakeJobs(), task_context()
     assert ran(attempt, jobs, Breaks) == []

@@ -56,7 +56,13 @@ def airflow(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[FakeAir
 MARKED = {
     "v": 1, "key": MARK, "type": "datetime", "definition": {"type": "datetime"}, "at": "2026-01-02T00:00:00+00:00",
     "rev": 4, "epoch": "abc", "owner": {"dag_id": "orders", "task_id": "sync"},
-    "history": [{"to": "2026-01-02T00:00:00+00:00", "run_id": "r"}],
+    "history": [
+        {"to": "2026-01-03T00:00:00+00:00", "run_id": "scheduled__2026-01-03", "when": "2026-01-03T00:05:00Z"},
+        {
+            "to": "2026-01-02T00:00:00+00:00", "run_id": "", "for_person": True, "when": "2026-01-05T04:13:00Z",
+            "who": "ana", "why": "rows came late",
+        },
+    ],
 }  # fmt: skip
 
 
@@ -110,5 +116,15 @@ def test_the_page_names_every_change_and_every_state() -> None:
         for verb in words[noun,]:
             if not verb.startswith("-") and (noun, verb) not in {("jobs", "undo"), ("marks", "watch")}:
                 assert f"airflow-resume {noun} {verb}" in PAGE, (noun, verb)
-    for state in ("lost", "left alone", "unknown", "submitting", "stalled", "stopped", "unreadable", "elsewhere"):
+    for state in (
+        "lost",
+        "left alone",
+        "unknown",
+        "submitting",
+        "stalled",
+        "stopped",
+        "unreadable",
+        "elsewhere",
+        "encrypted",
+    ):
         assert f"`{state}`" in PAGE, state

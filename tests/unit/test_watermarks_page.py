@@ -108,7 +108,7 @@ def pasted(stand_ins: dict[str, Any]) -> dict[str, Any]:
     """The names that a reader has who pasted the snippets as they are, one after the other."""
     names: dict[str, Any] = {"__name__": "page"}
     with warnings.catch_warnings():
-        warnings.simplefilter("error")
+        warnings.simplefilter("error", UserWarning)
         for name, snippet in SNIPPETS.items():
             exec(snippet, names)  # noqa: S102  our own page
             if name == "stand_ins":

@@ -615,7 +615,7 @@ class SinkError(ResumeError):
 
 
 class SinkBusyError(SinkError):
-    """Another run works on the same position, or holds a lock on it. A retry looks again.
+    """Another run works on the same position, holds a lock on it, or always commits first. A retry looks again.
 
     Fields:
         owner: the task instance that has claimed the position, as JSON; empty for a script; None if it is not known.

@@ -2,6 +2,9 @@
 
 If a provider says that an option is sensitive, Airflow hides it from its API, and accepts its `_cmd` and `_secret`
 forms. Airflow reads this in every process, so nothing else is imported here.
+
+The plugin is not in it: it has an entry point of its own (`airflow.plugins`), which may give None. If it was named here
+as well, it would be loaded twice, and Airflow would warn of it in each process where the page is off.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ def get_provider_info() -> dict[str, Any]:
         "package-name": "airflow-resume",
         "name": "Airflow Resume",
         "description": "Tasks that resume instead of starting over.",
+        "extra-links": ["airflow_resume_mixins.job_link.JobLink"],
         "config": {
             SECTION: {
                 "description": "State that tasks resume from, and where it is kept.",

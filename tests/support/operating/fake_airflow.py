@@ -110,7 +110,12 @@ class FakeAirflow:
         return 404, {"detail": "no such task instance"}
 
     def _list(self, path: str, params: dict[str, list[str]]) -> tuple[int, Json]:
+        if path not in self.others and path.startswith("/dags") and (answer := self._dag(path, params)) is not None:
+            return answer
         if found := re.fullmatch(_TI, path):
+            there = {each["dag_run_id"] for each in self.instances if unquote(found[1]) in {"~", each["dag_id"]}}
+            if unquote(found[2]) not in {"~", *there}:
+                return 404, {"detail": "no such run"}
             return 200, _page("task_instances", self._listed(unquote(found[1]), unquote(found[2]), params), params)
         if found := re.fullmatch(r"/dags/([^/]+)/dagRuns", path):
             runs = [{"dag_run_id": each["dag_run_id"]} for each in self.instances if each["dag_id"] == found[1]]
@@ -120,6 +125,15 @@ class FakeAirflow:
             named = [{"id": at, "name": name} for at, name in enumerate(self.assets, 1) if wanted in name]
             return 200, _page("assets", named, params)
         return self.others.get(path, (404, {"detail": "no such path"}))
+
+    def _dag(self, path: str, params: dict[str, list[str]]) -> tuple[int, Json] | None:
+        dags = [*dict.fromkeys(each["dag_id"] for each in self.instances)]
+        if path == "/dags":
+            return 200, _page("dags", [{"dag_id": name} for name in dags], params)
+        dag, _, rest = path.removeprefix("/dags/").partition("/")
+        if unquote(dag) not in {"~", *dags}:
+            return 404, {"detail": "no such Dag"}
+        return None if rest else (200, {"dag_id": unquote(dag)})
 
     def _listed(self, dag: str, run: str, params: dict[str, list[str]]) -> list[Json]:
         return [

@@ -9,7 +9,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from airflow.sdk.execution_time import comms, task_runner
+from airflow.sdk.execution_time import task_runner
 from airflow.sdk.execution_time.context import (
     AssetStateStoreAccessor,
     TaskStateStoreAccessor,
@@ -19,32 +19,10 @@ from airflow.sdk.state import AssetScope, TaskScope
 
 from airflow_resume.backends import SqlStoreBackend
 from airflow_resume.errors import DanglingReferenceError
+from tests.support.backends.supervisor import Supervisor
 
 SCOPE = TaskScope(dag_id="dag", run_id="run", task_id="task")
 LARGE: Any = {"rows": ["é" * 100] * 100}
-
-
-class Supervisor:
-    """Keeps what Airflow would keep in its database."""
-
-    def __init__(self) -> None:
-        self.kept: dict[str, Any] = {}
-
-    def send(self, message: Any) -> Any:
-        if isinstance(message, (comms.SetTaskStateStore, comms.SetAssetStateStoreByName)):
-            self.kept[message.key] = message.value
-        elif isinstance(message, comms.GetTaskStateStore):
-            return comms.TaskStateStoreResult(value=self.kept[message.key])
-        elif isinstance(message, comms.GetAssetStateStoreByName):
-            return comms.AssetStateStoreResult(value=self.kept[message.key])
-        elif isinstance(message, (comms.DeleteTaskStateStore, comms.DeleteAssetStateStoreByName)):
-            self.kept.pop(message.key, None)
-        else:
-            self.kept.clear()
-        return None
-
-    async def asend(self, message: Any) -> Any:
-        return self.send(message)
 
 
 @pytest.fixture

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import re
+import socket
+import time
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
 from airflow_resume.errors import AirflowApiError, UsageError
+from airflow_resume.operating import waits
 from airflow_resume.operating.api import (
     AT_ONCE,
     PASSWORD,
@@ -91,6 +96,55 @@ def test_a_busy_server_is_asked_again_for_what_is_only_read(
     with pytest.raises(AirflowApiError):
         api.get(PATH)
     assert api.calls == len(airflow.calls) + 1 == 2 * TRIES + 1
+
+
+class Silent:
+    """A server that takes connections and never answers."""
+
+    def __init__(self) -> None:
+        self.socket = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self.socket.getsockname()[1]}"
+
+
+@pytest.fixture
+def silent() -> Iterator[Silent]:
+    server = Silent()
+    with server.socket:
+        yield server
+
+
+def test_a_server_that_never_answers_is_waited_for_once_and_not_in_each_try(silent: Silent) -> None:
+    with AirflowApi(silent.url, environment={TOKEN: "t"}, timeout=0.5) as api:
+        began = time.monotonic()
+        with pytest.raises(AirflowApiError, match=r"has not answered GET /api/v2/dags within 0.5 s") as raised:
+            api.get("/dags")
+        assert time.monotonic() - began < 1.5
+    assert "--timeout" in str(raised.value.remedy)
+
+
+def test_what_is_waited_for_long_is_said(silent: Silent, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(waits, "QUIET_SECONDS", 0.1)
+    said: list[str] = []
+    with pytest.raises(AirflowApiError, match="has not answered GET /auth/token"):
+        AirflowApi(silent.url, environment={}, timeout=1, say=said.append)
+    assert re.fullmatch(rf"waiting for {silent.url} \(GET /auth/token\), for \d s now", said[0])
+    assert 2 <= len(said) <= 5, "each time that it has taken twice as long"
+    count = len(said)
+    time.sleep(0.3)
+    assert len(said) == count
+
+
+def test_what_is_answered_soon_is_not_said(airflow: FakeAirflow) -> None:
+    said: list[str] = []
+    with AirflowApi(airflow.url, environment={}, say=said.append) as api:
+        api.get(PATH)
+    assert said == []
+
+
+def test_the_command_ends_when_its_time_is_over(silent: Silent, command: Callable[..., Any]) -> None:
+    code, out, err = command("loops", "list", "--airflow", silent.url, "--timeout", "0.3")
+    assert (code, out) == (1, "")
+    assert "has not answered GET /auth/token within 0.3 s" in err
 
 
 def test_a_change_is_sent_once(airflow: FakeAirflow, api: AirflowApi) -> None:

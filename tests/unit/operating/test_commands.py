@@ -6,6 +6,7 @@ import json
 import shlex
 import sys
 from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import pytest
@@ -191,12 +192,26 @@ def test_a_script_learns_of_trouble_by_the_exit_code(command: Command, *, check:
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["loops", "show", "d", "r", "nothing"], "There is no task instance d r nothing"),
-        (["loops", "show", *THERE, "--name", "x"], "There is no loop here"),
+        (["loops", "show", "d", "r", "nothing"], "There is no task 'nothing' in this run. There are 't', 'two'."),
+        (["loops", "show", "d", "r", "tw"], "There is no task 'tw' in this run. Did you mean 'two' or 't'?"),
+        (["loops", "show", "d", "r", "t", "--map-index", "7"], "A mapped one needs its --map-index"),
+        (["loops", "show", "d", "rr", "t"], "The Dag 'd' has no run 'rr'. Did you mean 'r'?"),
+        (["loops", "show", "day", "r", "t"], "There is no Dag 'day' that you may see. Did you mean 'd'?"),
+        (["loops", "show", "day", "latest", "t"], "There is no Dag 'day' that you may see. Did you mean 'd'?"),
+        (["loops", "list", "day"], "There is no Dag 'day' that you may see. Did you mean 'd'?"),
+        (["loops", "list", "d", "rr"], "The Dag 'd' has no run 'rr'. Did you mean 'r'?"),
+        (["loops", "show", *THERE, "--name", "x"], "There is no loop 'x' here. There is 'l'."),
+        (["loops", "show", "d", "r", "two", "--name", "A"], "There is no loop 'A' here. Did you mean 'a'?"),
+        (["jobs", "show", *THERE], "There is no job here"),
         (["loops", "show", "d", "r", "two"], "There are 2 of loop here: a, b. Say which with --name."),
-        (["marks", "show", "nothing"], "There is no mark here"),
-        (["loops", "list", "nothing", "latest"], "has no run"),
+        (["marks", "show", "order"], "There is no asset 'order' that you may see. Did you mean 'orders'?"),
+        (["marks", "list", "order"], "There is no asset 'order' that you may see. Did you mean 'orders'?"),
+        (["marks", "show", "empty"], "There is no mark here"),
+        (["marks", "show", "orders", "--name", "watermarks"], "There is no mark 'watermarks' here. Did you mean"),
+        (["marks", "show", "orders", "--partition", "eu"], "There is no partition 'eu' here."),
         (["loops", "list", "--airflow", "x"], "not the address of an Airflow"),
+        (["loops", "list", "--airflow", ""], "--airflow is empty. Write the address after it, or leave it out."),
+        (["doctor", "--airflow", " "], "--airflow is empty. Write the address after it, or leave it out."),
     ],
 )
 def test_what_is_not_there_is_said_in_one_line(
@@ -204,9 +219,20 @@ def test_what_is_not_there_is_said_in_one_line(
 ) -> None:
     airflow.task(*THERE, **{LOOP: stopped_loop()})
     airflow.task("d", "r", "two", **{"resume.loop.a": 1, "resume.loop.b": 2})
+    airflow.asset("orders", **{MARK: moved_mark()})
+    airflow.asset("empty")
     code, out, err = command(*arguments)
     assert (code, out, err.count("\n")) == (1, "", 1)
     assert says in err
+
+
+def test_a_list_that_is_empty_because_of_a_name_says_which_there_are(airflow: FakeAirflow, command: Command) -> None:
+    airflow.task(*THERE, **{LOOP: stopped_loop()})
+    said = command("loops", "list", "--name", "ll")
+    assert (said.code, len(said.out.splitlines())) == (0, 1)
+    assert said.err == "No loop here has the name 'll'. Did you mean 'l'?\n"
+    assert command("loops", "list", "--name", "l").err == ""
+    assert "Did you mean 't'?" in command("loops", "list", "d", "r", "tt").err
 
 
 def test_watch_looks_again_and_leaves_out_what_is_over(airflow: FakeAirflow, command: Command) -> None:
@@ -247,6 +273,103 @@ def test_a_mark_is_listed_with_its_owner(airflow: FakeAirflow, command: Command)
     assert "30" in out
     moves = command("marks", "show", "numbers").out
     assert "10 by run-1" in moves
+
+
+LINK = "/dags/d/dagRuns/r/taskInstances/t/xcomEntries/_link_JobLink"
+
+
+@pytest.mark.parametrize("stored", ["https://j.example/7", '"https://j.example/7"', "https://ana:x@j.example/7?sig=x"])
+def test_show_has_the_address_of_a_job(airflow: FakeAirflow, command: Command, stored: str) -> None:
+    airflow.task(*THERE, **{JOB: ended_job()})
+    airflow.others[LINK] = (200, {"key": "_link_JobLink", "value": stored})
+    assert "link       https://j.example/7" in command("jobs", "show", *THERE).out.splitlines()
+    assert json.loads(command("jobs", "show", *THERE, "-o", "json").out)["link"] == "https://j.example/7"
+
+
+@pytest.mark.parametrize("answer", [(404, {}), (403, {}), (200, {"value": None}), (200, {"value": "javascript:x"})])
+def test_without_an_address_that_may_be_seen_there_is_none(
+    airflow: FakeAirflow, command: Command, answer: tuple[int, Any]
+) -> None:
+    airflow.task(*THERE, **{JOB: ended_job()})
+    airflow.others[LINK] = answer
+    said = command("jobs", "show", *THERE)
+    assert (said.code, "link " in said.out) == (0, False)
+    assert json.loads(command("jobs", "show", *THERE, "-o", "json").out)["link"] is None
+
+
+# --- the moves of a mark ----------------------------------------------------------------------------------------------
+
+
+def moves(command: Command, *arguments: str) -> list[dict[str, Any]]:
+    return json.loads(command("marks", "history", "numbers", "-o", "json", *arguments).out)  # type: ignore[no-any-return]
+
+
+@pytest.fixture
+def ana(airflow: FakeAirflow, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AIRFLOW_RESUME_API_TOKEN", token_of("ana"))
+    monkeypatch.setattr("getpass.getuser", lambda: "ana")
+    airflow.asset("numbers", **{MARK: moved_mark()})
+
+
+@pytest.mark.usefixtures("ana")
+def test_the_history_of_a_mark_has_each_move_with_when_who_and_why(command: Command) -> None:
+    command("marks", "rewind", "numbers", "--to", "15", "--why", "rows were wrong", "--yes")
+    found = moves(command)
+    names = ("from", "to", "who", "why", "run")
+    assert [tuple(each[name] for name in names) for each in found] == [
+        ("30", "15", "ana", "rows were wrong", None),
+        ("20", "30", None, None, "run-3"),
+        ("10", "20", None, None, "run-2"),
+        (None, "10", None, None, "run-1"),
+    ]
+    times = [datetime.fromisoformat(each["when"].replace("Z", "+00:00")) for each in found]
+    assert times == sorted(times, reverse=True)
+    assert datetime.now(timezone.utc) - times[-1] < timedelta(minutes=5)
+    assert moves(command, "--most", "2") == found[:2]
+    assert yaml.safe_load(command("marks", "history", "numbers", "-o", "yaml").out) == found
+    heading, newest, *_ = command("marks", "history", "numbers").out.splitlines()
+    assert heading.split() == ["WHEN", "FROM", "TO", "WHO", "WHY", "RUN"]
+    assert newest.endswith("UTC  30    15  ana  rows were wrong")
+    plain = command("marks", "history", "numbers", "-o", "plain").out.splitlines()
+    assert [line.split("\t")[1:] for line in plain[:2]] == [
+        ["30", "15", "ana", "rows were wrong", ""], ["20", "30", "", "", "run-3"],
+    ]  # fmt: skip
+    assert "15 by ana" in command("marks", "show", "numbers").out
+
+
+@pytest.mark.usefixtures("ana")
+def test_an_undo_leaves_no_move(command: Command) -> None:
+    before = moves(command)
+    command("marks", "set", "numbers", "15", "--yes")
+    command("marks", "undo", "numbers", "--yes")
+    assert moves(command) == before
+
+
+def test_moves_of_an_older_release_have_no_time(airflow: FakeAirflow, command: Command) -> None:
+    record = moved_mark()
+    record["history"] = [{"to": "10", "run_id": "a"}, {"to": "30", "run_id": "", "for_person": True}]
+    airflow.asset("numbers", **{MARK: record})
+    assert [(each["when"], each["who"], each["run"]) for each in moves(command)] == [
+        (None, "a person", None), (None, None, "a"),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("stored", "says"),
+    [
+        (15, "no run has taken it up yet"),
+        (
+            {ENVELOPE: f"airflow-resume:1:{'a' * 32}:{'b' * 64}:m"},
+            "cannot be read from here: it is m in the database aaa",
+        ),
+        ({"v": 99, "key": MARK}, "newer version of airflow-resume"),
+    ],
+)
+def test_a_mark_without_a_history_says_why(airflow: FakeAirflow, command: Command, stored: Any, says: str) -> None:
+    airflow.asset("numbers", **{MARK: stored})
+    code, out, err = command("marks", "history", "numbers")
+    assert (code, out) == (1, "")
+    assert says in err
 
 
 # --- what is changed --------------------------------------------------------------------------------------------------
@@ -291,7 +414,10 @@ def test_a_change_is_made_of_the_record_that_was_shown_and_undone(
     [
         (["loops", "skip", *THERE], "element 8 is not delivered"),
         (["loops", "rewind", *THERE, "--to", "9"], "is no earlier one"),
-        (["loops", "rewind", *THERE, "--position", "5"], "Give --done too"),
+        (
+            ["loops", "rewind", *THERE, "--position", "5"],
+            "Give that number too. The options: airflow-resume loops rewind --help.",
+        ),
         (["loops", "undo", *THERE], "nothing to undo"),
         (["jobs", "adopt", *THERE, ""], "is not the id of a job"),
     ],
@@ -301,6 +427,15 @@ def test_a_refused_change_ends_with_4(command: Command, arguments: list[str], sa
         code, _, err = command(*arguments, *how)
         assert code == 4
         assert says in err
+
+
+@pytest.mark.usefixtures("loop")
+def test_what_is_refused_says_with_which_option_it_is_done(airflow: FakeAirflow, command: Command) -> None:
+    for how in ([], ["--yes"]):
+        assert "--force does it nevertheless" in command("loops", "skip", *THERE, *how).err
+    assert "--record" in command("loops", "restart", *THERE, "--yes", "--record", "0123456789").err
+    airflow.instances[0]["state"] = "running"
+    assert "--force does it nevertheless" in command("loops", "restart", *THERE, "--yes").err
 
 
 @pytest.mark.usefixtures("loop")
@@ -373,6 +508,23 @@ def test_a_wrong_usage_ends_with_2(arguments: list[str], capsys: pytest.CaptureF
         main(arguments)
     assert ended.value.code == 2
     assert "usage: airflow-resume" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["jobs", "list", "--most", "0"], "argument --most: '0' is no number of 1 or more"),
+        (["marks", "history", "a", "--most", "-1"], "argument --most: '-1' is no number of 1 or more"),
+        (["loops", "watch", "--times", "x"], "argument --times: 'x' is no number of 1 or more"),
+        (["loops", "watch", "--every", "nan"], "argument --every: 'nan' is no number of seconds, such as 5 or 0.5"),
+    ],
+)
+def test_a_number_that_cannot_be_is_said_in_words(
+    arguments: list[str], says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        main(arguments)
+    assert says in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("distance", ["", "x", "3", "3y", "1d 2h", "-3d"])

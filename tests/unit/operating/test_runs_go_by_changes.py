@@ -17,8 +17,10 @@ from airflow_resume.loops.loop_record import LoopRecord
 from airflow_resume.operating import changes, job_changes, loop_changes, mark_changes
 from airflow_resume.operating.changes import Change, Person
 from airflow_resume.operating.loop_changes import Target
+from airflow_resume.operating.mark_rows import next_run
 from airflow_resume.testing import FakeJobs, TaskAttempt, task_context
 from airflow_resume.testing.points import CrashedError
+from airflow_resume.watermarks import Cursor
 from airflow_resume.watermarks.marks.mark_record import MarkRecord
 from tests.support.watermarks.whole_numbers import MARK, NUMBERS, Counter, a_try, load, marks, numbers
 
@@ -288,6 +290,47 @@ def test_a_mark_that_is_set_further_skips_rows_and_says_so() -> None:
     assert change.risks == ("rows between 30 and 50 that were not loaded are skipped",)
 
 
+def of_times(**fields: Any) -> MarkRecord:
+    record = {
+        "v": 1, "key": MARK, "type": "datetime", "definition": {"type": "datetime"}, "epoch": "e",
+        "at": "2025-12-01T00:00:00+00:00", **fields,
+    }  # fmt: skip
+    return MarkRecord.model_validate(record)
+
+
+def test_a_mark_that_is_set_into_the_future_says_so() -> None:
+    change = mark_changes.set_mark(of_times(), "2026-01-02T00:00:00Z", ANA)
+    assert change.risks == (
+        "rows between 2025-12-01T00:00:00+00:00 and 2026-01-02T00:00:00Z that were not loaded are skipped",
+        "2026-01-02T00:00:00Z has not come yet: until then each run is refused",
+    )
+    assert len(mark_changes.set_mark(of_times(), "2026-01-01T00:00:00Z", ANA).risks) == 1
+    assert not mark_changes.set_mark(of_times(at="2027-01-01T00:00:00+00:00"), "2026-01-01T00:00:00Z", ANA).risks
+
+
+@pytest.mark.parametrize("initial", [0, lambda: 0], ids=["a value", "a function"])
+def test_a_reset_says_to_which_value(initial: Any) -> None:
+    clock, attempt = Counter(), a_try()
+    load(attempt, numbers(clock, initial=initial, cursor=Cursor.int()))
+    change = mark_changes.reset_mark(mark_of(attempt), ANA)
+    assert (change.risks, change.notes) == ((), ())
+    assert next_run(change.record).startswith("sets the mark to its initial value, 0, and loads")  # type: ignore[arg-type]
+
+
+def test_a_reset_to_a_later_value_skips_rows_and_says_so() -> None:
+    clock, attempt = Counter(), a_try()
+    load(attempt, numbers(clock))
+    load(attempt.next_run(), numbers(Counter(12), initial=50))
+    change = mark_changes.reset_mark(mark_of(attempt), ANA)
+    assert change.risks == ("rows between 12 and 50 that were not loaded are skipped",)
+
+
+def test_a_reset_of_a_record_of_an_older_release_says_where_the_value_is() -> None:
+    change = mark_changes.reset_mark(of_times(), ANA)
+    assert change.notes == ("the initial value is not known here: it is in the code of the Dag",)
+    assert "which is in the code of its Dag" in next_run(change.record)  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize("to", ["x", "30.5", "2026-01-01"])
 def test_a_value_of_another_type_is_refused(to: str) -> None:
     with pytest.raises(ChangeRefusedError, match="is not a value of the mark"):
@@ -300,6 +343,9 @@ def test_a_mark_that_is_reset_begins_at_its_initial_value() -> None:
     put(attempt.asset_stores[NUMBERS], MARK, mark_changes.reset_mark(mark_of(attempt), ANA))
     window = load(attempt, numbers(clock))
     assert (window.start, window.end, window.is_reset) == (0, 30, True)
+    to_the_first, to_the_end = mark_of(attempt).history[-2:]
+    assert (to_the_first.to, to_the_first.who, to_the_first.why) == ("0", ANA.who, ANA.why)
+    assert (to_the_end.to, to_the_end.who, to_the_end.for_person) == ("30", None, None)
     assert load(attempt.next_run(), numbers(clock)).empty
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ast
+import re
 from datetime import datetime, timedelta, timezone
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -117,6 +120,35 @@ def test_the_digest_and_the_element_of_a_record_stay_the_same_in_another_process
 def test_there_is_advice_only_for_what_is_in_trouble(noun: str, state: str) -> None:
     assert advice_for(noun or "loop", state, None) is None
     assert advice_for(noun or "loop", state, "it is so") == ADVICE[noun, state]
+
+
+def test_who_may_only_look_gets_no_forms_and_is_told_why() -> None:
+    cards = views.cards_of([entry(stopped_loop()), entry(7)], NOW, may_change=False)
+    assert [card.forms for card in cards] == [(), ()]
+    assert cards[0].denied is not None
+    assert "the right to edit task instances" in cards[0].denied
+    assert cards[1].denied is None, "nobody can change it"
+    assert "the right to edit assets" in str(views.cards_of([mark(moved_mark())], NOW, may_change=False)[0].denied)
+
+
+PACKAGE = Path(app.__file__).parents[1]
+SHOWN = [
+    *(PACKAGE / "page").glob("*.py"),
+    *(PACKAGE / "operating" / f"{name}.py" for name in (
+        "changes", "job_changes", "loop_changes", "mark_changes", "verbs", "steering", "kinds", "rows", "job_rows",
+        "loop_rows", "mark_rows",
+    )),
+]  # fmt: skip
+OF_THE_COMMAND_LINE = {"Say which with --name."}
+
+
+@pytest.mark.parametrize("path", SHOWN, ids=lambda path: path.stem)
+def test_no_text_of_the_page_names_an_option_of_the_command_line(path: Path) -> None:
+    tree = [*ast.walk(ast.parse(path.read_text()))]
+    docs = {id(node.value) for node in tree if isinstance(node, ast.Expr)}
+    texts = [node.value for node in tree if isinstance(node, ast.Constant) and id(node) not in docs]
+    named = [text for text in texts if isinstance(text, str) and re.search(r"(^|[ (])--[a-z]", text)]
+    assert [text for text in named if text not in OF_THE_COMMAND_LINE] == []
 
 
 # --- drawings ---------------------------------------------------------------------------------------------------------

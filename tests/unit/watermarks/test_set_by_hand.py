@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from datetime import timedelta
+from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import pytest
@@ -18,6 +18,8 @@ from airflow_resume.watermarks.trigger import AsyncWatermark
 from tests.support.kit.raised import having
 from tests.support.watermarks.hourly_orders import ORDERS, Clock, at, orders
 from tests.support.watermarks.whole_numbers import MARK, NUMBERS, Counter, a_try, load, marks, numbers
+
+MINUTE = timedelta(minutes=1)
 
 
 def three_runs(clock: Counter) -> TaskAttempt:
@@ -38,6 +40,8 @@ def test_the_history_outlives_it_and_says_that_a_person_did_it() -> None:
     run_id = attempt.context["run_id"]
     assert (window.start, window.is_reset) == (15, True)
     assert [move["to"] for move in record["history"]] == ["10", "20", "30", "15"]
+    when = record["history"][-1].pop("when")
+    assert timedelta(0) <= datetime.now(timezone.utc) - datetime.fromisoformat(when.replace("Z", "+00:00")) < MINUTE
     assert record["history"][-1] == {"to": "15", "run_id": run_id, "for_person": True}
     assert record["by"]["for_person"] is True
     assert "for_person" not in record["history"][0]

@@ -8,7 +8,7 @@ import os
 import shlex
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -17,10 +17,12 @@ from typing import Any
 
 from airflow_resume.attempt import utc_now
 from airflow_resume.command.console import as_json, dumped, lines, pairs, plain
-from airflow_resume.errors import UsageError
+from airflow_resume.errors import AirflowApiError, UsageError
 from airflow_resume.operating.airflowctl import kept_login
 from airflow_resume.operating.api import URL, AirflowApi, checked_url
-from airflow_resume.operating.kinds import KINDS, Kind, UnreadableRow, cells_of, details, row_of
+from airflow_resume.operating.kinds import KINDS, Kind, UnreadableRow, cells_of, cut, details, row_of
+from airflow_resume.operating.mark_rows import MoveRow, is_typed, moves_of, names_of
+from airflow_resume.operating.nearest import nearest, no_asset, no_dag, no_instance, no_run
 from airflow_resume.operating.places import (
     LATEST,
     Entry,
@@ -29,14 +31,17 @@ from airflow_resume.operating.places import (
     TaskPlace,
     asset_places,
     entries_of,
+    link_of,
     newest_run,
     task_places,
 )
-from airflow_resume.operating.rows import decoded
+from airflow_resume.operating.rows import clock, decoded
 from airflow_resume.operating.steering import the_one
 from airflow_resume.operating.verbs import ways_back
 from airflow_resume.record import Record
+from airflow_resume.watermarks.marks.mark_record import MarkRecord
 
+_NOT_FOUND = 404
 TROUBLE = 3
 """The exit code of `--check` when something is in trouble."""
 
@@ -48,16 +53,22 @@ def opened(options: argparse.Namespace) -> Iterator[AirflowApi]:
     Raises:
         UsageError: the address cannot be used. AirflowApiError: Airflow does not answer.
     """
+    if options.airflow is not None and not options.airflow.strip():
+        raise UsageError("--airflow is empty.", "Write the address after it, or leave it out.", name="--airflow")
     login = kept_login()
     url = options.airflow or os.environ.get(URL) or (login.url if login else _configured())
     # A token is shown to nobody but whom it was made for.
     token = login.token if login and checked_url(login.url) == checked_url(url) else None
-    with AirflowApi(url, kept_token=token) as api:
+    with AirflowApi(url, kept_token=token, timeout=options.timeout, say=_say) as api:
         try:
             yield api
         finally:
             if options.verbose:
                 print(f"{api.calls} requests to {api.url}, {api.seconds:.2f} s in all", file=sys.stderr)
+
+
+def _say(text: str) -> None:
+    print(f"airflow-resume: {text}", file=sys.stderr, flush=True)
 
 
 def _configured() -> str:
@@ -83,21 +94,63 @@ def show(options: argparse.Namespace) -> int:
     kind, now = KINDS[options.noun], utc_now()
     with opened(options) as api:
         found = find(api, options, kind)
+        has_link = kind.noun == "job" and isinstance(found.place, TaskPlace)
+        link = link_of(api, found.place) if has_link else None  # type: ignore[arg-type]
     row = row_of(kind, found, now)
     record: Record | None = None
     if not isinstance(row, UnreadableRow) and row.state != "typed":
         record = decoded(found, kind.record)
-    said = details(kind, row, record, now)
+    said = details(kind, row, record, now, link=link)
     ways = [] if record is None else [*_ways_back(options, found.place, record)]
     if options.output in {"json", "yaml"}:
-        more = {"next": _next(kind, said), "set_back": ways, "stored": found.value}
-        print(dumped({**as_json(row), **more}, options.output))
+        all_of_it = as_json(row) | ({"link": link} if kind.noun == "job" else {})
+        stored = found.value if found.reference is None else found.reference
+        print(dumped({**all_of_it, "next": _next(kind, said), "set_back": ways, "stored": stored}, options.output))
     elif options.output == "plain":
         told = [*said.items(), *(("set back", way) for way in ways)]
         print("\n".join(plain((name, value) for name, value in told if value not in (None, ""))))
     else:
         print("\n".join(pairs({**said, "set back": "\n".join(ways)})))
     return TROUBLE if options.check and row.trouble else 0
+
+
+def history(options: argparse.Namespace) -> int:
+    """Print the last moves of a mark, the newest first."""
+    kind = KINDS["marks"]
+    with opened(options) as api:
+        found = find(api, options, kind)
+    if found.reference is not None:
+        raise UsageError(
+            f"{found.key} of {found.place} cannot be read from here: it is {found.refers_to}.",
+            "Set the state backend of the workers so that records stay readable in Airflow, see `show`.",
+            name=found.key,
+        )
+    if is_typed(found):
+        raise UsageError(
+            "A value was typed in place of this mark, and no run has taken it up yet.",
+            "The next run brings its moves back from the asset's events.",
+            name=found.key,
+        )
+    moves = moves_of(decoded(found, MarkRecord))[: options.most]
+    if options.output in {"json", "yaml"}:
+        print(dumped([_move(move) for move in moves], options.output))
+        return 0
+    cells = [[_cell(value) for value in _move(move).values()] for move in moves]
+    for line in plain(cells) if options.output == "plain" else lines([*map(str.upper, _MOVE)], cells):
+        print(line)
+    return 0
+
+
+def _move(move: MoveRow) -> dict[str, object]:
+    """A move, with the names that people know."""
+    return dict(zip(_MOVE, (move.when, move.start, move.to, move.who, move.why, move.run), strict=True))
+
+
+_MOVE = ("when", "from", "to", "who", "why", "run")
+
+
+def _cell(value: Any) -> str:
+    return clock(value) or "" if isinstance(value, datetime) else cut(value)
 
 
 def watch(options: argparse.Namespace) -> int:
@@ -146,6 +199,7 @@ class Looks:
     options: argparse.Namespace
     kind: Kind
     empty: set[tuple[object, ...]] = field(default_factory=set)
+    has_said: bool = False
 
     def look(self, api: AirflowApi, now: datetime) -> tuple[Any, ...]:
         """A row for each record."""
@@ -153,11 +207,17 @@ class Looks:
         places = [place for place in _places(api, options) if self._identity(place) not in self.empty]
         with_records = set()
         found = []
+        names: set[str] = set()
         for entry in entries_of(api, places, kind.prefix):
             with_records.add(self._identity(entry.place))
             row = row_of(kind, entry, now)
+            names.add(row.name)
             if options.name in {None, row.name} and (row.trouble or not options.trouble):
                 found.append(row)
+        if names and options.name not in {None, *names} and not self.has_said:
+            said = f"No {kind.noun} here has the name {options.name!r}. {nearest(options.name, names)}"
+            print(said, file=sys.stderr)
+            self.has_said = True
         over = (place for place in places if isinstance(place, TaskPlace) and place.state in {"success", "skipped"})
         self.empty |= {self._identity(place) for place in over} - with_records
         return tuple(found)
@@ -168,18 +228,22 @@ class Looks:
 
 def _places(api: AirflowApi, options: argparse.Namespace) -> list[Place]:
     if options.noun == "marks":
-        return [*asset_places(api, options.asset)]
-    found = task_places(
-        api,
-        Scope(
-            dag_id=options.dag,
-            run_id=options.dag_run,
-            task_id=options.task,
-            map_index=options.map_index,
-            finished=options.all,
-            most=options.most,
-        ),
+        assets = asset_places(api, options.asset)
+        if not assets and options.asset is not None:
+            raise no_asset(api, options.asset)
+        return [*assets]
+    scope = Scope(
+        dag_id=options.dag,
+        run_id=options.dag_run,
+        task_id=options.task,
+        map_index=options.map_index,
+        finished=options.all,
+        most=options.most,
     )
+    with _named(api, options):
+        found = task_places(api, scope)
+    if not found.places and options.task is not None:
+        _say_if_missing(api, options)
     if found.is_cut:
         print(f"Looked at the newest {options.most} of {found.total} task instances: see --most", file=sys.stderr)
     return [*found.places]
@@ -194,21 +258,63 @@ def find(api: AirflowApi, options: argparse.Namespace, kind: Kind) -> Entry:
     places: list[Place] = []
     if options.noun == "marks":
         places += asset_places(api, options.asset)
+        if not places:
+            raise no_asset(api, options.asset)
     else:
-        run_id = newest_run(api, options.dag) if options.dag_run == LATEST else options.dag_run
-        index = -1 if options.map_index is None else options.map_index
-        place = TaskPlace(dag_id=options.dag, run_id=run_id, task_id=options.task, map_index=index)
+        place = _task_place(api, options)
         there = api.found(place.instance)
         if there is None:
-            raise UsageError(f"There is no task instance {place}.", "A mapped one needs --map-index.", name=str(place))
+            raise no_instance(api, place)
         places = [TaskPlace.of(there)]
-    names = [_name_of(kind, options)] if options.name is not None else None
+    all_there = [*entries_of(api, places, kind.prefix)]
     found = [
         entry
-        for entry in entries_of(api, places, kind.prefix)
-        if (names is None or _names(kind, entry)[0] in names) and _is_of_partition(kind, options, entry)
+        for entry in all_there
+        if (options.name is None or _names(kind, entry)[0] == _name_of(kind, options))
+        and _is_of_partition(kind, options, entry)
     ]
+    if not found and all_there:
+        raise UsageError(*_nothing_of_it(kind, options, all_there), name=options.name)
     return the_one(found, kind.noun, names=lambda entry: entry.key.removeprefix(kind.prefix))
+
+
+def _task_place(api: AirflowApi, options: argparse.Namespace) -> TaskPlace:
+    """The task instance that the options name; it need not be there."""
+    run_id = options.dag_run
+    if run_id == LATEST:
+        with _named(api, options):
+            run_id = newest_run(api, options.dag)
+    index = -1 if options.map_index is None else options.map_index
+    return TaskPlace(dag_id=options.dag, run_id=run_id, task_id=options.task, map_index=index)
+
+
+@contextmanager
+def _named(api: AirflowApi, options: argparse.Namespace) -> Iterator[None]:
+    """Say which names there are if that of the Dag or the run leads to nothing."""
+    try:
+        yield
+    except AirflowApiError as error:
+        if error.status != _NOT_FOUND or options.dag is None:
+            raise
+        run_id = options.dag_run
+        raise (no_dag(api, options.dag) if run_id in {None, LATEST} else no_run(api, options.dag, run_id)) from error
+
+
+def _say_if_missing(api: AirflowApi, options: argparse.Namespace) -> None:
+    """Say on stderr that no task of the run has the name that was typed."""
+    if options.dag is not None and options.dag_run is not None:
+        missing = no_instance(api, _task_place(api, options))
+        print(" ".join(str(missing).split()), file=sys.stderr)
+
+
+def _nothing_of_it(kind: Kind, options: argparse.Namespace, entries: Sequence[Entry]) -> tuple[str, str | None]:
+    """That none of the records has the name or the partition that was typed, and those that there are."""
+    names = [_names(kind, entry) for entry in entries]
+    typed = None if options.name is None else _name_of(kind, options)
+    if typed is not None and typed not in {name for name, _ in names}:
+        return f"There is no {kind.noun} {typed!r} here.", nearest(typed, (name for name, _ in names))
+    partitions = [partition for name, partition in names if partition is not None and typed in {None, name}]
+    return f"There is no partition {options.partition!r} here.", nearest(str(options.partition), partitions)
 
 
 def _name_of(kind: Kind, options: argparse.Namespace) -> str:
@@ -218,8 +324,6 @@ def _name_of(kind: Kind, options: argparse.Namespace) -> str:
 def _names(kind: Kind, entry: Entry) -> tuple[str, str | None]:
     if kind.noun != "mark":
         return entry.key.removeprefix(kind.prefix), None
-    from airflow_resume.operating.mark_rows import names_of
-
     return names_of(entry.key)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 from airflow_resume.attempt import utc_now
 from airflow_resume.command.console import dumped, pairs
 from airflow_resume.command.look import find, opened
+from airflow_resume.errors import ChangeRefusedError
 from airflow_resume.operating.api import AirflowApi
 from airflow_resume.operating.changes import Person
 from airflow_resume.operating.kinds import KINDS, Kind, differing, row_of
@@ -21,8 +22,33 @@ REFUSED = 4
 """The exit code when a change would be refused."""
 
 
+_HINTS = {
+    "running": "--force does it nevertheless.",
+    "risk": "--force does it nevertheless.",
+    "moved": "`show` prints its new --record.",
+}
+
+
 def change(options: argparse.Namespace) -> int:
-    """Show what would be changed, or change it."""
+    """Show what would be changed, or change it.
+
+    Raises:
+        ChangeRefusedError: it was refused. The remedy names the options of the command.
+    """
+    try:
+        return _change(options)
+    except ChangeRefusedError as error:
+        raise ChangeRefusedError(error.message, _remedy(error, options), why=error.why) from error
+
+
+def _remedy(error: ChangeRefusedError, options: argparse.Namespace) -> str | None:
+    hint = _HINTS.get(error.why)
+    if error.why == "unfit" and error.remedy is not None:
+        hint = f"The options: airflow-resume {options.noun} {options.verb} --help."
+    return " ".join(part for part in (error.remedy, hint) if part) or None
+
+
+def _change(options: argparse.Namespace) -> int:
     kind = KINDS[options.noun]
     with opened(options) as api:
         person = Person(who=_who(api), at=utc_now(), why=options.why)
@@ -42,7 +68,7 @@ def change(options: argparse.Namespace) -> int:
     if refusal is not None:
         if does_it:
             raise refusal
-        print("It would be refused:", refusal.message, file=sys.stderr)
+        print("It would be refused:", refusal.message, _remedy(refusal, options) or "", file=sys.stderr)
         return REFUSED
     return 0
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from contextlib import suppress
 from typing import Any
 
 EXIT_CODES = (
@@ -37,12 +38,22 @@ def add_verbs(subcommands: Any, output: argparse.ArgumentParser, parser: type[ar
             _add_place(made, noun, required=verb == "show")
             _add_view(made, verb)
             made.set_defaults(run=f"look:{verb}".replace("list", "rows"), noun=noun)
+        if noun == "marks":
+            _add_history(verbs, common)
         for verb, text, extra in changes:
             made = verbs.add_parser(verb, parents=common, help=text, description=f"{text.capitalize()}.{CHANGES}")
             _add_place(made, noun, required=True)
             extra(made)
             _add_change(made)
             made.set_defaults(run="steer:change", noun=noun, verb=verb)
+
+
+def _add_history(verbs: Any, common: list[argparse.ArgumentParser]) -> None:
+    text = "the last moves of a mark, the newest first"
+    made = verbs.add_parser("history", parents=common, help=text, description=f"{text.capitalize()}. {EXIT_CODES}")
+    _add_place(made, "marks", required=True)
+    made.add_argument("--most", type=_positive, metavar="N", help="so many moves (default: all that are kept)")
+    made.set_defaults(run="look:history", noun="marks")
 
 
 def add_airflow(parser: argparse.ArgumentParser) -> None:
@@ -52,6 +63,13 @@ def add_airflow(parser: argparse.ArgumentParser) -> None:
         metavar="URL",
         help="the address of the Airflow, such as https://airflow.example.org; left out, AIRFLOW_RESUME_API_URL, or"
         " [api] base_url. Who asks: AIRFLOW_RESUME_API_TOKEN, or AIRFLOW_RESUME_API_USER and _PASSWORD",
+    )
+    parser.add_argument(
+        "--timeout",
+        type=_more_seconds,
+        default=30.0,
+        metavar="SECONDS",
+        help="how long an answer of the Airflow is waited for, with all tries (default: 30)",
     )
     parser.add_argument("-v", "--verbose", action="store_true", help="say how many requests were made")
 
@@ -84,16 +102,26 @@ def _add_view(parser: argparse.ArgumentParser, verb: str) -> None:
 
 
 def _positive(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise ValueError(text)
-    return number
+    if text.isascii() and text.isdecimal() and len(text) <= _MOST_DIGITS and int(text) > 0:
+        return int(text)
+    raise argparse.ArgumentTypeError(f"{text!r} is no number of 1 or more")
+
+
+_MOST_DIGITS = 18
 
 
 def _seconds(text: str) -> float:
-    seconds = float(text)
-    if not 0 <= seconds < 1e6:  # noqa: PLR2004  neither negative nor endless, and not nan
-        raise ValueError(text)
+    with suppress(ValueError):
+        seconds = float(text)
+        if 0 <= seconds < 1e6:  # noqa: PLR2004  neither negative nor endless, and not nan
+            return seconds
+    raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds, such as 5 or 0.5")
+
+
+def _more_seconds(text: str) -> float:
+    seconds = _seconds(text)
+    if not seconds:
+        raise argparse.ArgumentTypeError("0 seconds are too few")
     return seconds
 
 

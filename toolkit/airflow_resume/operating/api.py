@@ -23,6 +23,7 @@ from urllib.parse import quote, urlsplit
 
 from airflow_resume.attempt import utc_now
 from airflow_resume.errors import AirflowApiError, UsageError
+from airflow_resume.operating.waits import Waits
 from airflow_resume.shown import short_repr
 
 if TYPE_CHECKING:
@@ -40,6 +41,9 @@ AT_ONCE = 8
 PAGE = 100
 """Entries of one answer: what Airflow gives at most unless `[api] maximum_page_limit` is larger."""
 TIMEOUT_SECONDS = 30.0
+"""For an answer, with all tries."""
+_LEAST_SECONDS = 0.1
+"""For the last try of a question whose time is nearly over."""
 TRIES = 4
 """Of a request that only reads, when the server is busy or cannot be reached."""
 _BUSY = frozenset({429, 502, 503, 504})
@@ -55,6 +59,9 @@ class AirflowApi:
         environment: where the token, or the user and the password are.
         kept_token: used when the environment says nothing.
         sleep: waits between two tries.
+        timeout: for so many seconds at most one question is waited for, its further tries included. A server that says
+            that it is busy is waited for as long as it says.
+        say: is told what is waited for, after some seconds.
 
     Raises:
         UsageError: the URL cannot be used, or httpx is not installed.
@@ -68,6 +75,8 @@ class AirflowApi:
         environment: Mapping[str, str] = os.environ,
         kept_token: str | None = None,
         sleep: Callable[[float], object] = time.sleep,
+        timeout: float = TIMEOUT_SECONDS,
+        say: Callable[[str], object] | None = None,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
         try:
@@ -86,17 +95,19 @@ class AirflowApi:
         self.seconds = 0.0
         """How long their answers took, all together."""
         self._environment, self._kept_token, self._sleep, self._lock = environment, kept_token, sleep, Lock()
-        self._http = httpx.Client(base_url=self.url, timeout=TIMEOUT_SECONDS, transport=transport)
+        self._timeout, self._waits = timeout, Waits(say)
+        self._http = httpx.Client(base_url=self.url, transport=transport)
         try:
             self._log_in()
         except BaseException:
-            self._http.close()
+            self.__exit__()
             raise
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._waits.close()
         self._http.close()
 
     # --- who asks ---------------------------------------------------------------------------------------------
@@ -163,10 +174,13 @@ class AirflowApi:
             yield from pool.map(ask, given)
 
     def _patiently(self, method: str, path: str, *, params: Mapping[str, Any]) -> httpx.Response:
+        path, ends = f"/api/v2{path}", time.monotonic() + self._timeout
         for tried in range(1, TRIES):
             try:
-                answer = self._send(method, f"/api/v2{path}", params=params)
+                answer = self._send(method, path, until=ends, params=params)
             except AirflowApiError:
+                if time.monotonic() + tried**2 / 4 >= ends:
+                    raise
                 self._sleep(tried**2 / 4)
                 continue
             if answer.status_code == _UNAUTHORIZED and TOKEN not in self._environment:
@@ -174,15 +188,26 @@ class AirflowApi:
             elif answer.status_code not in _BUSY:
                 return answer
             else:
-                self._sleep(_pause(answer, tried))
-        return self._send(method, f"/api/v2{path}", params=params)
+                pause = _pause(answer, tried)
+                with self._waits.on(f"{self.url}, which is busy (HTTP {answer.status_code})"):
+                    self._sleep(pause)
+                ends = time.monotonic() + self._timeout
+        return self._send(method, path, until=ends, params=params)
 
-    def _send(self, method: str, path: str, **more: Any) -> httpx.Response:
+    def _send(self, method: str, path: str, *, until: float | None = None, **more: Any) -> httpx.Response:
         import httpx
 
         began = time.monotonic()
+        seconds = self._timeout if until is None else max(until - began, _LEAST_SECONDS)
         try:
-            answer = self._http.request(method, path, **more)
+            with self._waits.on(f"{self.url} ({method} {path})"):
+                answer = self._http.request(method, path, timeout=seconds, **more)
+        except httpx.TimeoutException as error:
+            raise AirflowApiError(
+                f"{self.url} has not answered {method} {path} within {self._timeout:g} s.",
+                "Look at the API server and what is before it. --timeout waits longer.",
+                call=f"{method} {path}",
+            ) from error
         except httpx.HTTPError as error:
             raise AirflowApiError(
                 f"{self.url} does not answer ({type(error).__name__}: {error}).",

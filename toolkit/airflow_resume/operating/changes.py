@@ -36,7 +36,7 @@ class Change:
 
     Args:
         record: the new record.
-        risks: what would be lost; each has to be accepted by `--force`.
+        risks: what would be lost; each has to be accepted, by `--force` or on the page.
         notes: what else somebody should know.
     """
 

@@ -45,19 +45,28 @@ class Kind:
 
 @dataclass(frozen=True, kw_only=True)
 class UnreadableRow(Row):
-    """A record that cannot be read, or that is in another database."""
+    """A record that cannot be read, or that is in another database.
+
+    Args:
+        refers_to: where the record is, if it is not here.
+    """
 
     place: Place
+    refers_to: str | None = None
 
 
 def row_of(kind: Kind, entry: Entry, now: datetime) -> Any:
     """The row of a record, with its digest; one that says why, if it cannot be read."""
-    return replace(glance_of(kind, entry, now), digest=digest_of(entry.value))
+    return replace(
+        glance_of(kind, entry, now), digest=digest_of(entry.value if entry.reference is None else entry.reference)
+    )
 
 
 def glance_of(kind: Kind, entry: Entry, now: datetime) -> Any:
     """The same without the digest, which takes as long as all else: for lists of many."""
-    if entry.reference is not None:
+    if entry.is_encrypted:
+        trouble, state = "the record is encrypted by the state backend of the workers", "encrypted"
+    elif entry.reference is not None:
         trouble, state = "the record is in a database of its own", "elsewhere"
     else:
         try:
@@ -71,6 +80,7 @@ def glance_of(kind: Kind, entry: Entry, now: datetime) -> Any:
         state=state,
         trouble=trouble,
         updated=entry.updated,
+        refers_to=entry.refers_to,
     )
 
 
@@ -160,12 +170,17 @@ KINDS = {
 }
 
 
-def details(kind: Kind, row: Any, record: Record | None, now: datetime) -> dict[str, object]:
-    """What `show` says of one record: its cells, what is in no column, and what comes next."""
+def details(
+    kind: Kind, row: Any, record: Record | None, now: datetime, *, link: str | None = None
+) -> dict[str, object]:
+    """What `show` says of one record: its cells, what is in no column, and what comes next. `link`: to its job."""
     cells = zip(kind.columns, cells_of(kind, row, now), strict=True)
     found: dict[str, object] = {name.lower(): cell for name, cell in cells}
     found["trouble"] = row.trouble or ""
+    if isinstance(row, UnreadableRow):
+        found["refers to"] = row.refers_to
     if isinstance(row, job_rows.JobRow):
+        found["link"] = link
         found |= {"try": row.try_number, "claimed": clock(row.claimed), "replaced": "\n".join(row.replaced)}
     if isinstance(row, loop_rows.LoopRow):
         found |= {"position": cut(row.position, 2_000), "kind": row.kind, "try": row.try_number}

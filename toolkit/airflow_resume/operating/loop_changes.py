@@ -41,7 +41,7 @@ def resume(record: LoopRecord, person: Person) -> Change:
         ChangeRefusedError: the loop is done.
     """
     if record.done:
-        raise unfit("The loop is done, so there is nothing to continue.", "`rewind` sets it back.")
+        raise unfit("The loop is done, so there is nothing to continue.", "Rewind the loop, or restart it.")
     what = f"set to continue after {record.n} elements"
     return Change(record=record.changed(by_hand=by_hand(record, person, what)))
 
@@ -56,7 +56,7 @@ def rewind(record: LoopRecord, target: Target, person: Person) -> Change:
     if done > record.n or (done == record.n and not record.done and record.ahead is None):
         raise unfit(
             f"The loop has done {record.n} elements, so {done + 1} is no earlier one.",
-            "`resume` continues where it is, and `skip` passes over the element that is next.",
+            "To continue where it is, resume the loop; to pass over the element that is next, skip it.",
         )
     return Change(record=_moved(record, position, done, person, f"set back to element {done + 1}"), notes=_kept(record))
 
@@ -117,12 +117,12 @@ def _position(record: LoopRecord, target: Target) -> tuple[JsonValue, int]:
     """The position, and how many elements are before it."""
     if target.element is None:
         if target.done is None:
-            raise unfit("It is not known how many elements are before the position.", "Give --done too.")
+            raise unfit("It is not known how many elements are before the position.", "Give that number too.")
         if _form(target.position) != _form(record.pos) and None not in {_form(target.position), _form(record.pos)}:
             raise unfit(
                 f"The position {short_repr(target.position)} has another form than that of the record,"
                 f" {short_repr(record.pos)}.",
-                "Give it as `show` prints it, with other values.",
+                "Give it in the form of the record, with other values.",
             )
         return target.position, target.done
     done = target.element - 1
@@ -159,7 +159,7 @@ def _offset(record: LoopRecord, done: int) -> JsonValue:
 def _unknown(record: LoopRecord, done: int) -> ChangeRefusedError:
     return unfit(
         f"The position of element {done + 1} of a source of the kind {record.kind!r} cannot be worked out.",
-        "Give it with --position (JSON, as `show` prints it) and --done; or use `restart`.",
+        "Give the position itself, as JSON, and how many elements are before it; or restart the loop.",
     )
 
 

@@ -10,9 +10,9 @@ from urllib.parse import unquote
 
 from airflow_resume import values
 from airflow_resume.operating.places import AssetPlace, Entry
-from airflow_resume.operating.rows import Row, decoded, joined
+from airflow_resume.operating.rows import Row, clock, decoded, joined
 from airflow_resume.watermarks.keys import MARK
-from airflow_resume.watermarks.marks.mark_record import MarkRecord
+from airflow_resume.watermarks.marks.mark_record import MarkRecord, Move
 from airflow_resume.watermarks.marks.outbox import outbox_of
 
 if TYPE_CHECKING:
@@ -91,10 +91,48 @@ def mark_row(entry: Entry, now: datetime) -> MarkRow:
         unpublished=len(outbox_of(record)),
         islands=record.islands,
         gaps=gaps_of(record),
-        moves=tuple(
-            f"{_text(move.to)} by {_mover(move.run_id, is_person=bool(move.for_person))}" for move in record.history
-        ),
+        moves=tuple(_move(move) for move in record.history),
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class MoveRow:
+    """A move of a mark.
+
+    Args:
+        when: None if an older release has written it, or if it is known only from an event.
+        start: where the mark was before; None of the oldest move that is kept.
+        to: where it was after that.
+        who: the person who moved it; None if a task did. `why`: what they said.
+        run: the Dag run that moved it, or that took up what a person had typed.
+    """
+
+    when: datetime | None = None
+    start: JsonValue = None
+    to: JsonValue
+    who: str | None = None
+    why: str | None = None
+    run: str | None = None
+
+
+def moves_of(record: MarkRecord) -> tuple[MoveRow, ...]:
+    """The moves that the record keeps, newest first."""
+    starts = [None, *(move.to for move in record.history)]
+    rows = [
+        MoveRow(
+            when=move.when,
+            start=start,
+            to=move.to,
+            who=(move.who or SOMEONE) if move.for_person else None,
+            why=move.why,
+            run=move.run_id or None,
+        )
+        for start, move in zip(starts, record.history, strict=False)
+    ]
+    return tuple(reversed(rows))
+
+
+SOMEONE = "a person"
 
 
 def is_typed(entry: Entry) -> bool:
@@ -135,8 +173,10 @@ def _trouble(record: MarkRecord) -> str | None:
     return joined([*gaps, no_owner])
 
 
-def _mover(run_id: str, *, is_person: bool) -> str:
-    return f"a person, {run_id}" if is_person and run_id else ("a person" if is_person else run_id)
+def _move(move: Move) -> str:
+    who = (move.who or SOMEONE) if move.for_person else None
+    mover = ", ".join(part for part in (who, move.run_id) if part)
+    return f"{_text(move.to)} by {mover}" + ("" if move.when is None else f" at {clock(move.when)}")
 
 
 def _text(value: JsonValue) -> str:
@@ -149,8 +189,19 @@ def _text(value: JsonValue) -> str:
 def next_run(record: MarkRecord) -> str:
     """What the next run loads, in words."""
     if record.set_by_hand is not None and record.set_by_hand.start_over:
-        return "sets the mark to its initial value, and loads everything from there"
+        return f"sets the mark to its initial value, {initial_in_words(record)}, and loads everything from there"
     return f"loads from {_text(record.at)} on"
+
+
+def initial_of(record: MarkRecord) -> JsonValue:
+    """The initial value, as the last run had it; None if an older release has written the record."""
+    return record.initial if record.first is None else record.first
+
+
+def initial_in_words(record: MarkRecord) -> str:
+    """The same for a person."""
+    initial = initial_of(record)
+    return "which is in the code of its Dag" if initial is None else _text(initial)
 
 
 def after_a_clear(record: MarkRecord) -> str:

@@ -12,16 +12,20 @@ from datetime import datetime
 from functools import lru_cache, partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
-from airflow_resume.errors import UsageError
+from airflow_resume.errors import AirflowApiError, UsageError
+from airflow_resume.links import LINK_KEY, shown_link
 from airflow_resume.operating.api import PAGE, AirflowApi, path_of
+from airflow_resume.shown import shown
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
 ENVELOPE = "__airflow_state_ref__"
 """The one field of the object that Airflow's API shows in place of a value, if workers have a backend of their own."""
-REFERENCE = "airflow-resume:"
+REFERENCE, ENCRYPTED = "airflow-resume:", "airflow-resume:enc:"
+_PARTS_OF_A_REFERENCE = 5
 LATEST = "latest"
 """In place of the id of a Dag run: the newest one."""
 MOST = 2_000
@@ -84,16 +88,19 @@ class TaskPlace:
         return f"{self.dag_id} {self.run_id} {self.task_id}{index}{iteration}"
 
     @property
+    def task(self) -> str:
+        """The path of all instances of the task in the run."""
+        return path_of("dags", self.dag_id, "dagRuns", self.run_id, "taskInstances", self.task_id)
+
+    @property
     def instance(self) -> str:
         """The path of the task instance."""
-        path = path_of("dags", self.dag_id, "dagRuns", self.run_id, "taskInstances", self.task_id)
-        return path if self.map_index < 0 else f"{path}/{self.map_index}"
+        return self.task if self.map_index < 0 else f"{self.task}/{self.map_index}"
 
     @property
     def store(self) -> str:
         """The path of its state."""
-        task = path_of("dags", self.dag_id, "dagRuns", self.run_id, "taskInstances", self.task_id)
-        return f"{task}/state-store"
+        return f"{self.task}/state-store"
 
     @property
     def params(self) -> dict[str, str | int]:
@@ -152,7 +159,7 @@ class Entry:
         value: as it was written; None if it is in another database, see `reference`.
         updated: when it was written.
         is_enveloped: Airflow keeps it as text, as workers have a backend of their own.
-        reference: to the value.
+        reference: what Airflow has in place of the value: a reference to it, or its encrypted text.
         text: the value as JSON, if it is known and short: what was read from the same text is not read again.
     """
 
@@ -185,6 +192,21 @@ class Entry:
         if len(text) > MOST_KEPT or ENVELOPE in text:
             return cls.made_of(place, key, json.loads(text), updated)
         return cls(place=place, key=key, value=parsed(text), updated=updated, text=text)
+
+    @property
+    def refers_to(self) -> str | None:
+        """Where the value is, in words; None if it is here."""
+        if self.reference is None:
+            return None
+        parts = self.reference.split(":", 4)
+        if self.reference.startswith(REFERENCE) and len(parts) == _PARTS_OF_A_REFERENCE:
+            return f"{unquote(parts[4])} in the database {parts[2]} of SqlStoreBackend"
+        return "an encrypted text in Airflow" if self.is_encrypted else shown(self.reference, most=200)
+
+    @property
+    def is_encrypted(self) -> bool:
+        """Whether Airflow has the value itself, encrypted by the state backend of the workers."""
+        return self.reference is not None and self.reference.startswith(ENCRYPTED)
 
     def raw(self, value: JsonValue) -> JsonValue:
         """A new value of this key, in the form in which Airflow has the present one."""
@@ -277,6 +299,7 @@ def newest_run(api: AirflowApi, dag_id: str) -> str:
 
     Raises:
         UsageError: it has none.
+        AirflowApiError: there is no such Dag (404), or it may not be seen.
     """
     runs = api.get(f"{path_of('dags', dag_id)}/dagRuns", order_by="-run_after", limit=1)["dag_runs"]
     if not runs:
@@ -311,6 +334,19 @@ def entry_of(api: AirflowApi, place: Place, key: str) -> Entry | None:
     """One key of a place as it is now; None if there is no such key."""
     found = api.found(f"{place.store}{path_of(key)}", **place.params)
     return None if found is None else Entry.of(place, found)
+
+
+def link_of(api: AirflowApi, place: TaskPlace) -> str | None:
+    """The address of the job of a task instance in its own system; None if there is none, or it may not be seen."""
+    path = f"{place.task}/xcomEntries/{LINK_KEY}"
+    try:
+        found = api.found(path, map_index=place.map_index)
+    except AirflowApiError:  # the XComs of a task are a right of their own
+        return None
+    text = None if found is None else found.get("value")
+    if isinstance(text, str) and text.startswith('"'):  # the API gives it as it is in the database
+        text = _read(text)
+    return shown_link(text)
 
 
 def moment(text: str | None) -> datetime | None:

@@ -73,12 +73,12 @@ class Plan(Generic[RecordT]):
         if not force and self.at_work.what is not None:
             return ChangeRefusedError(
                 f"{self.at_work.what}, and would write over the change. Nothing was changed.",
-                "Wait until it has ended, or mark it as failed first; --force does it nevertheless.",
+                "Wait until it has ended, or mark it as failed first.",
                 why="running",
             )
         if not force and self.change.risks:
             return ChangeRefusedError(
-                f"{'; '.join(self.change.risks)}. Nothing was changed.", "--force does it nevertheless.", why="risk"
+                f"{'; '.join(self.change.risks)}. Nothing was changed.", "See whether that may be lost.", why="risk"
             )
         return None
 
@@ -106,6 +106,13 @@ def plan(
         UnreadableRecordError: the record cannot be read.
         UsageError: a person has typed a value in place of a mark.
     """
+    if found.is_encrypted:
+        raise ChangeRefusedError(
+            f"{found.key} of {found.place} is encrypted by the state backend of the workers, and cannot be changed from"
+            " here.",
+            "Leave out [airflow_resume] backend_codec, so that records stay readable in Airflow.",
+            why="unfit",
+        )
     if found.reference is not None:
         raise ChangeRefusedError(
             f"{found.key} of {found.place} is in a database of its own, and cannot be changed from here.",
@@ -116,7 +123,7 @@ def plan(
     if shown not in {None, now}:
         raise ChangeRefusedError(
             f"The record has moved since it was shown: it was {shown}, and is {now}. Nothing was changed.",
-            "Look at it again: `show` prints the record's new --record.",
+            "Look at it again.",
             why="moved",
         )
     if kind is MarkRecord and is_typed(found):

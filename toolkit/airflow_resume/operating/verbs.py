@@ -42,7 +42,9 @@ def change_of(noun: str, verb: str, given: Mapping[str, Any], person: Person) ->
     """
     made = VERBS.get(noun, {}).get(verb)
     if made is None:
-        raise UsageError(f"There is no change {verb!r} of {noun}.", "`--help` lists them.", name=verb)
+        raise UsageError(
+            f"There is no change {verb!r} of {noun}.", f"Choose one of: {', '.join(VERBS.get(noun, {}))}.", name=verb
+        )
     return lambda record: made(record, given, person)
 
 
@@ -55,7 +57,7 @@ def _rewind(record: Any, given: Mapping[str, Any], person: Person) -> Change:
     position = given.get("position")
     if position is None:
         return loop_changes.rewind(record, Target(element=given.get("to")), person)
-    return loop_changes.rewind(record, Target(position=_json(position, "--position"), done=given.get("done")), person)
+    return loop_changes.rewind(record, Target(position=_json(position, "the position"), done=given.get("done")), person)
 
 
 def _rewind_mark(record: Any, given: Mapping[str, Any], person: Person) -> Change:
@@ -130,7 +132,7 @@ def distance(text: str) -> timedelta | int:
             return sum((timedelta(**{_UNITS[unit]: int(count)}) for count, unit in parts), timedelta())
         except (OverflowError, ValueError):
             pass
-    raise UsageError(f"{text!r} is no distance.", "Write it as 3d, 12h, 1d12h, 90m, or as a number.", name="--by")
+    raise UsageError(f"{text!r} is no distance.", "Write it as 3d, 12h, 1d12h, 90m, or as a number.", name="by")
 
 
 def _json(text: str, what: str) -> JsonValue:

@@ -8,6 +8,8 @@ and the browser says where a form was sent from: another site can neither make t
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -21,7 +23,7 @@ from airflow.api_fastapi.core_api.security import (
     requires_access_dag,
     requires_authenticated,
 )
-from fastapi import Depends, HTTPException, Request
+from fastapi import Depends, HTTPException, Request, params
 from itsdangerous import BadSignature, URLSafeTimedSerializer
 
 from airflow_resume.compat import conf
@@ -41,7 +43,17 @@ is_known = Depends(requires_authenticated())
 SECONDS = 12 * 3_600
 """How long a form may be left open."""
 _FORBIDDEN = 403
-OUT_OF_DATE = "This form is out of date, or was not sent from this page. Nothing was changed. Load the page again."
+
+
+class Said(str):
+    """What is said to the person who is refused; other details of an HTTPException are not shown."""
+
+    __slots__ = ()
+
+
+OUT_OF_DATE = Said(
+    "This form is out of date, or was not sent from this page. Nothing was changed. Load the page again."
+)
 
 
 def token_for(user: BaseUser) -> str:
@@ -82,14 +94,37 @@ def check_origin(request: Request) -> None:
 sent_from_here = Depends(check_origin)
 
 
+def may_change(request: Request, user: BaseUser, place: Place) -> bool:
+    """Whether the user may change the records of a task instance or an asset whose page is asked for."""
+    if isinstance(place, AssetPlace):
+        return _ANSWERS.get(user, "edit asset", str(place.asset_id), lambda: _passes(may_change_assets, request, user))
+    return _ANSWERS.get(user, "edit tasks", place.dag_id, lambda: _passes(may_change_tasks, request, user))
+
+
+def _passes(check: params.Depends, request: Request, user: BaseUser) -> bool:
+    try:
+        check.dependency(request, user)  # type: ignore[misc]
+    except HTTPException:
+        return False
+    return True
+
+
 def seen_dags(user: BaseUser, dag_ids: AbstractSet[str]) -> AbstractSet[str]:
     """Those of the Dags that the user may see."""
-    return {dag_id for dag_id in dag_ids if _ANSWERS.get(user, "dag", dag_id)}
+
+    def asked(dag_id: str) -> bool:
+        return dag_id in get_auth_manager().filter_authorized_dag_ids(dag_ids={dag_id}, user=user)
+
+    return {dag_id for dag_id in dag_ids if _ANSWERS.get(user, "dag", dag_id, partial(asked, dag_id))}
 
 
 def may_see(user: BaseUser, place: Place) -> bool:
     """Whether the user may see an asset."""
-    return isinstance(place, AssetPlace) and _ANSWERS.get(user, "asset", str(place.asset_id))
+    if not isinstance(place, AssetPlace):
+        return False
+    name = str(place.asset_id)
+    asked = partial(get_auth_manager().is_authorized_asset, method="GET", details=AssetDetails(id=name), user=user)
+    return _ANSWERS.get(user, "asset", name, asked)
 
 
 class _Answers:
@@ -98,21 +133,15 @@ class _Answers:
     def __init__(self) -> None:
         self._known: dict[tuple[str, str, str], tuple[float, bool]] = {}
 
-    def get(self, user: BaseUser, kind: str, name: str) -> bool:
+    def get(self, user: BaseUser, kind: str, name: str, ask: Callable[[], bool]) -> bool:
         key = (user.get_id(), kind, name)
         until, answer = self._known.get(key, (0.0, False))
         if until < time.monotonic():
-            answer = self._asked(user, kind, name)
+            answer = ask()
             if len(self._known) > _MOST_ANSWERS:
                 self._known.clear()
             self._known[key] = (time.monotonic() + _ANSWER_SECONDS, answer)
         return answer
-
-    def _asked(self, user: BaseUser, kind: str, name: str) -> bool:
-        manager = get_auth_manager()
-        if kind == "dag":
-            return name in manager.filter_authorized_dag_ids(dag_ids={name}, user=user)
-        return manager.is_authorized_asset(method="GET", details=AssetDetails(id=name), user=user)
 
 
 _MOST_ANSWERS, _ANSWER_SECONDS = 50_000, 30.0

@@ -29,6 +29,9 @@ ADVICE: Mapping[tuple[str, str], str] = {
     ),
     ("mark", "at work"): "Start a run of the task that owns it: it begins at the mark, and so loads what is missing.",
     ("", "unreadable"): "A newer release wrote it, or it was edited. Upgrade, or delete its key under State Store.",
+    ("", "encrypted"): (
+        "The page cannot decrypt it: only its task can. To see records here, leave out [airflow_resume] backend_codec."
+    ),
     ("", "elsewhere"): "Raise [airflow_resume] backend_inline_bytes, so that records stay in Airflow.",
 }
 """By the noun and the state; without a noun, for every kind."""

@@ -53,6 +53,15 @@ _SAID = {
     413: "This form is too large.",
     422: "Something in the address of this page is missing or is not what it should be.",
 }
+_REMEDIES = {
+    "moved": "Load the page again.",
+    "unknown": "Load the page again.",
+    "running": "Wait until it has ended, or mark it as failed first; or go back, and type the name that is asked for.",
+    "risk": "Go back, and type the name that is asked for, to do it nevertheless.",
+}
+"""By why a change was refused, what to do on the page; for others it is in the error."""
+_HEADINGS = {401: "Not logged in", 403: "Not allowed", 404: "Not found", 409: "Refused"}
+"""Of the pages that say why there is nothing else; after a form: that nothing was changed."""
 _NOT_MAPPED = "{MAP_INDEX}"
 """What Airflow's UI leaves in an address if a task instance is not mapped."""
 _MOST_INDEX = 2**31 - 1
@@ -140,13 +149,16 @@ Sent = Annotated[dict[str, str], Depends(form_of)]
 # --- what is shown --------------------------------------------------------------------------------------------
 
 
-def task_page(session: SessionDep, user: access.User, place: ItsTask, as_: As) -> HTMLResponse:
+def task_page(request: Request, session: SessionDep, user: access.User, place: ItsTask, as_: As) -> HTMLResponse:
     """The records of a task instance."""
     found = queries.of_task(session, place)
+    if not found.entries and not queries.is_there(session, place.dag_id, place.run_id, place.task_id):
+        raise _no(f"task {place.task_id} in the run {place.run_id} of the Dag {place.dag_id}")
+    may_change = access.may_change(request, user, place)
     return _cards(
         found,
         as_,
-        cards=views.cards_of(found.entries, utc_now(), links=found.links),
+        cards=views.cards_of(found.entries, utc_now(), links=found.links, may_change=may_change),
         title=str(place),
         place=f"Task {views.where(place)}",
         up=(_dag(place.dag_id), _run(place.dag_id, place.run_id)),
@@ -159,6 +171,8 @@ def run_page(session: SessionDep, dag_id: str, run_id: str, as_: As) -> HTMLResp
     """The records of all task instances of a Dag run."""
     title, again = _run(dag_id, run_id)
     found = queries.of_run(session, dag_id, run_id)
+    if not found.entries and not queries.is_there(session, dag_id, run_id):
+        raise _no(f"run {run_id} of the Dag {dag_id}")
     listed = views.listed(found.entries, utc_now(), page=as_.page)
     empty = "No task of this run has a record."
     return _list(found, listed, as_, title=title, up=(_dag(dag_id),), again=again, empty=empty)
@@ -168,6 +182,8 @@ def dag_page(session: SessionDep, dag_id: str, as_: As) -> HTMLResponse:
     """The records of the task instances of a Dag that have not ended well."""
     title, again = _dag(dag_id)
     found = queries.of_dag(session, dag_id)
+    if not found.entries and not queries.is_there(session, dag_id):
+        raise _no(f"Dag {dag_id}")
     listed = views.listed(found.entries, utc_now(), page=as_.page, with_run=True)
     empty = "No task of this Dag is at work, or has failed, with a record. A Dag run has a tab with all of its records."
     return _list(found, listed, as_, title=title, up=(), again=again, empty=empty)
@@ -182,16 +198,19 @@ def marks_page(session: SessionDep, user: access.User, as_: As) -> HTMLResponse:
     return _list(found, listed, as_, title="Watermarks", up=(), again="marks?", empty="No asset has a watermark.")
 
 
-def mark_page(session: SessionDep, user: access.User, asset_id: AssetId, as_: As) -> HTMLResponse:
+def mark_page(request: Request, session: SessionDep, user: access.User, asset_id: AssetId, as_: As) -> HTMLResponse:
     """The watermarks of an asset."""
     found = queries.of_assets(session, asset_id)
     seen = access.seen_dags(user, views.owners_of(found.entries))
-    name = found.entries[0].place.name if found.entries else str(asset_id)  # type: ignore[union-attr]
+    name = found.entries[0].place.name if found.entries else queries.asset_name(session, asset_id)  # type: ignore[union-attr]
+    if name is None:
+        raise _no(f"asset with the number {asset_id}")
+    may_change = access.may_change(request, user, AssetPlace(asset_id=asset_id, name=name))
     return _cards(
         found,
         as_,
         depth=1,
-        cards=views.cards_of(found.entries, utc_now(), seen=seen),
+        cards=views.cards_of(found.entries, utc_now(), seen=seen, may_change=may_change),
         title=name,
         place=f"Asset {name}",
         up=(("Watermarks", "marks"),),
@@ -206,6 +225,11 @@ def static_file(name: str) -> Response:
         raise HTTPException(_NOT_FOUND)
     headers = {**HEADERS, "Cache-Control": "private, max-age=300"}
     return Response(_content(name), media_type=_STATIC[name], headers=headers)
+
+
+def _no(what: str) -> HTTPException:
+    """The error for what is not there."""
+    return HTTPException(_NOT_FOUND, access.Said(f"There is no {what}. It may have been deleted or renamed."))
 
 
 def _list(found: queries.Found, listed: views.Listed, as_: Wanted, **shown: Any) -> HTMLResponse:
@@ -393,14 +417,14 @@ def _html(template: str, *, part: bool = False, status: int = 200, depth: int = 
 
 def _failed(request: Request, status: int, message: str, remedy: str | None = None) -> HTMLResponse:
     depth = request.url.path.rpartition(f"{PREFIX}/")[2].count("/")
-    title = "Airflow Resume"
-    return _html("failed.html", status=status, depth=depth, title=title, message=message, remedy=remedy)
+    heading = "Nothing was changed" if request.method == "POST" else _HEADINGS.get(status, "This page cannot be shown")
+    return _html("failed.html", status=status, depth=depth, title=heading, message=message, remedy=remedy)
 
 
 async def _refused(request: Request, error: Exception) -> Response:
     status = error.status_code if isinstance(error, StarletteHTTPException) else _UNREADABLE
     own = getattr(error, "detail", None)
-    message = own if own == access.OUT_OF_DATE else _SAID.get(status, "This did not work.")
+    message = own if isinstance(own, access.Said) else _SAID.get(status, "This did not work.")
     return _failed(request, status, message)
 
 
@@ -408,6 +432,5 @@ async def _went_wrong(request: Request, error: Exception) -> Response:
     if not isinstance(error, ResumeError):
         raise error
     if isinstance(error, ChangeRefusedError):
-        remedy = error.remedy if error.why == "unfit" else "Load the page again."
-        return _failed(request, _REFUSED, error.message, remedy)
+        return _failed(request, _REFUSED, error.message, _REMEDIES.get(error.why, error.remedy))
     return _failed(request, _WRONG, error.message, error.remedy)

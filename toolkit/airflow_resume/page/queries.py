@@ -15,10 +15,13 @@ from uuid import UUID
 from airflow.models import xcom
 from airflow.models.asset import AssetActive, AssetModel
 from airflow.models.asset_state_store import AssetStateStoreModel
+from airflow.models.dag import DagModel
+from airflow.models.dagrun import DagRun
 from airflow.models.task_state_store import TaskStateStoreModel
 from airflow.models.taskinstance import TaskInstance
 from sqlalchemy import and_, or_, select
 
+from airflow_resume.links import LINK_KEY, shown_link
 from airflow_resume.operating import job_rows, loop_rows, mark_rows
 from airflow_resume.operating.places import OPEN, AssetPlace, Entry, Place, TaskPlace
 from airflow_resume.operating.references import NO_REGION
@@ -31,9 +34,6 @@ if TYPE_CHECKING:
 
 MOST = 2_000
 """Records of one page, at most. If there are more, the page says so."""
-LINK_KEY = "_link_JobLink"
-"""The XCom with the address of a job in its own system, which `ResumableJobMixin` writes while the job runs."""
-MOST_OF_A_LINK = 2_000
 _ITS_RECORDS = (job_rows.PREFIX, loop_rows.PREFIX)
 _MOST_WRITERS = 10
 
@@ -108,6 +108,22 @@ def of_assets(session: Session, asset_id: int | None = None) -> Found:
     rows = session.execute(query).all()
     entries = [_entry(AssetPlace(asset_id=row.asset_id, name=row.name), row) for row in rows[:MOST]]
     return Found(entries=entries, is_cut=len(rows) > MOST)
+
+
+def is_there(session: Session, dag_id: str, run_id: str | None = None, task_id: str | None = None) -> bool:
+    """Whether there is such a Dag, such a run of it, or such a task in the run. Asked only if there are no records."""
+    instance, run = TaskInstance, DagRun
+    if task_id is not None:
+        of_task = (instance.dag_id == dag_id, instance.run_id == run_id, instance.task_id == task_id)
+        return session.scalar(select(instance.task_id).where(*of_task).limit(1)) is not None
+    if run_id is not None:
+        return session.scalar(select(run.run_id).where(run.dag_id == dag_id, run.run_id == run_id)) is not None
+    return session.scalar(select(DagModel.dag_id).where(DagModel.dag_id == dag_id)) is not None
+
+
+def asset_name(session: Session, asset_id: int) -> str | None:
+    """The name of an asset; None if there is none."""
+    return session.scalar(select(AssetModel.name).where(AssetModel.id == asset_id))
 
 
 def writers(session: Session, place: Place, record: Record, *, locked: bool = False) -> list[TaskPlace]:
@@ -222,11 +238,8 @@ def _entry(place: Place, row: Any) -> Entry:
 
 
 def _link(stored: object) -> str | None:
-    """The address that an XCom has, if it is one of the web: nothing else may become a link."""
-    for text in _texts(stored):
-        if text.startswith(("https://", "http://")) and len(text) <= MOST_OF_A_LINK:
-            return text
-    return None
+    """The address that an XCom has."""
+    return next((link for text in _texts(stored) if (link := shown_link(text))), None)
 
 
 def _texts(stored: object) -> Iterator[str]:

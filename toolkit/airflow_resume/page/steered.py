@@ -14,7 +14,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from airflow.models.asset import AssetModel
 from airflow.models.asset_state_store import AssetStateStoreModel
 from airflow.models.log import Log
 from airflow.models.task_state_store import TaskStateStoreModel
@@ -26,7 +25,7 @@ from airflow_resume.operating.changes import Change, Person
 from airflow_resume.operating.kinds import Kind
 from airflow_resume.operating.places import AssetPlace, Entry, Place, TaskPlace
 from airflow_resume.operating.steering import Plan, at_work, plan
-from airflow_resume.page.queries import INDEX, of_region, writers
+from airflow_resume.page.queries import INDEX, asset_name, of_region, writers
 
 if TYPE_CHECKING:
     from sqlalchemy import ColumnElement
@@ -100,7 +99,7 @@ def asset_place(session: Session, asset_id: int) -> AssetPlace:
     Raises:
         UsageError: there is none.
     """
-    name = session.scalar(select(AssetModel.name).where(AssetModel.id == asset_id))
+    name = asset_name(session, asset_id)
     if name is None:
         raise UsageError(f"There is no asset {asset_id}.", name=str(asset_id))
     return AssetPlace(asset_id=asset_id, name=name)

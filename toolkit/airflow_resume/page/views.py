@@ -98,7 +98,7 @@ class Card:
         id: of its element in the page. `line`: as in a list. `advice`: what to do about its trouble.
         key, digest: of the record. `facts`: names and values. `again`: what comes next, by how.
         set_by_hand: what an attempt has not gone by yet.
-        forms: what can be asked for. `action`: where it is sent.
+        forms: what can be asked for. `action`: where it is sent. `denied`: why nothing can be asked for.
         bars, skips: of a loop. `steps`, `link`: of a job. `spark`, `moves`: of a mark.
     """
 
@@ -112,6 +112,7 @@ class Card:
     set_by_hand: str | None = None
     forms: tuple[Form, ...] = ()
     action: str = ""
+    denied: str | None = None
     bars: tuple[Bar, ...] = ()
     skips: tuple[str, ...] = ()
     steps: tuple[Step, ...] = ()
@@ -209,9 +210,27 @@ def cards_of(
     *,
     links: Mapping[Place, str] | None = None,
     seen: AbstractSet[str] | None = None,
+    may_change: bool = True,
 ) -> list[Card]:
-    """A card for each record. `links`: of the jobs, by their task instances. `seen`: as `lines_of`."""
-    return [_card(entry, now, (links or {}).get(entry.place), seen) for entry in entries]
+    """A card for each record.
+
+    Args:
+        entries: of the records.
+        now: what ages are counted from.
+        links: of the jobs, by their task instances.
+        seen: as `listed`.
+        may_change: whether the user may change records here. If not, the cards have no forms, and say so.
+    """
+    cards = [_card(entry, now, (links or {}).get(entry.place), seen) for entry in entries]
+    return cards if may_change else [_denied(card) for card in cards]
+
+
+def _denied(card: Card) -> Card:
+    if not card.forms:
+        return card
+    what = "assets" if card.line.noun == "mark" else "task instances of this Dag"
+    denied = f"You may look at this {card.line.noun}, and not change it: that needs the right to edit {what}."
+    return replace(card, forms=(), denied=denied)
 
 
 def owners_of(entries: Iterable[Entry]) -> set[str]:

@@ -14,7 +14,7 @@ from sqlalchemy.exc import DBAPIError
 from airflow_resume.errors import SinkError
 from airflow_resume.sink_protocol import Claimant
 from airflow_resume.sinks.checks import autocommits, check_autocommit, check_engine
-from airflow_resume.sinks.contention import LOOK_SECONDS, MOST_RACES, Watch, raced, refusal
+from airflow_resume.sinks.contention import LOOK_SECONDS, Races, Watch, raced, refusal
 from airflow_resume.sinks.databases import DATABASES
 from airflow_resume.sinks.decide import Claiming, Held, OnContention, Stamp, decide_claim
 from airflow_resume.sinks.refusals import busy, in_use, kept_without_position, without_rights
@@ -130,8 +130,9 @@ class Claim:
     # --- the row ----------------------------------------------------------------------------------------------
 
     def _claim(self, connection: Connection, row: PositionRow, claimant: Claimant) -> FoundRow:
-        watch, races = Watch(self._patience, self._monotonic), 0
-        while races < MOST_RACES:
+        watch = Watch(self._patience, self._monotonic)
+        races = Races(self._patience, self._monotonic, self._sleep)
+        while True:
             try:
                 with self._database.short_transaction(connection, self._patience):
                     outcome = self._try_once(connection, row, claimant, watch)
@@ -143,9 +144,10 @@ class Claim:
                 return outcome
             if outcome is Claiming.WAIT:
                 self._sleep(LOOK_SECONDS)
+            elif races.are_over:
+                raise raced(row.identity, self._target, races)
             else:
-                races += 1
-        raise raced(row.identity, self._target)
+                races.lost()
 
     def _try_once(
         self, connection: Connection, row: PositionRow, claimant: Claimant, watch: Watch

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 
 from airflow_resume.errors import ResumeError, SinkBusyError, SupersededError
@@ -11,8 +12,8 @@ from airflow_resume.sinks.decide import Claiming, Sign, Stamp
 
 LOOK_SECONDS = 0.5
 """How often a claim is looked at while another run has it."""
-MOST_RACES = 10
-"""How often a claim is decided anew because it has changed in between."""
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 2.0
+"""How long one waits at most before a lost race is run again: the first time, and ever. In seconds."""
 
 
 class Watch:
@@ -38,6 +39,34 @@ class Watch:
         return Sign.SILENT if self._monotonic() - self._since >= self._patience else Sign.UNKNOWN
 
 
+class Races:
+    """Commits, or claims, that others came before, and which are tried again.
+
+    Args:
+        patience: for how many seconds after the first one that was lost.
+        monotonic: a clock, in seconds.
+        sleep: waits for a number of seconds.
+    """
+
+    def __init__(self, patience: float, monotonic: Callable[[], float], sleep: Callable[[float], None]) -> None:
+        self.patience, self._monotonic, self._sleep = patience, monotonic, sleep
+        self._lost = 0
+        self._until = 0.0
+
+    @property
+    def are_over(self) -> bool:
+        """Whether one more that is lost was the last one. The first one never is."""
+        return self._lost > 0 and self._monotonic() >= self._until
+
+    def lost(self) -> None:
+        """Wait before the next one, longer each time, and randomly, so that two do not meet again and again."""
+        if self._lost == 0:
+            self._until = self._monotonic() + self.patience
+        longest = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2**self._lost)
+        self._lost += 1
+        self._sleep(random.uniform(0.1, 1) * longest)  # noqa: S311  no secret
+
+
 def refusal(decision: Claiming, identity: str, by: Claimant, target: str) -> ResumeError:
     """The error of an attempt that may not claim a position.
 
@@ -59,10 +88,18 @@ def refusal(decision: Claiming, identity: str, by: Claimant, target: str) -> Res
     )
 
 
-def raced(identity: str, target: str) -> SinkBusyError:
-    """The error of an attempt whose claim always came too late."""
+def raced(identity: str, target: str, races: Races) -> SinkBusyError:
+    """The error of an attempt whose claim or commit always came too late.
+
+    Args:
+        identity: of the position.
+        target: where it is, for messages.
+        races: that were lost.
+    """
     return SinkBusyError(
-        f"Others committed to {target}, or claimed {identity} there, in each of {MOST_RACES} tries to claim it.",
-        "A retry looks again. If many tasks write there at the same time, let each commit contain more.",
+        f"Others always committed to {target} before {identity}, or claimed it, for {races.patience:g} s. Nothing of"
+        " this commit was kept.",
+        "A retry does it again. If many tasks write there at the same time, let each commit contain more, or give the"
+        " sink a longer patience=.",
         sink=target,
     )

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from airflow_resume.arguments import check_choice, check_duration, check_type, kind_of
+from airflow_resume.arguments import kind_of
 from airflow_resume.errors import SinkUnsafeError
 from airflow_resume.shown import short_repr
 from airflow_resume.sink_protocol import Claimant
 from airflow_resume.sinks.decide import OnContention
-from airflow_resume.sinks.lake_options import needs_extra, without_secrets
+from airflow_resume.sinks.lake_options import LakeSink, check_schema, checked_options, needs_extra, without_secrets
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -25,7 +25,7 @@ _UNSAFE = ("aws_s3_allow_unsafe_rename", "allow_unsafe_rename")
 """Options with which a writer overwrites the commit of another one."""
 
 
-class DeltaSink:
+class DeltaSink(LakeSink):
     """A Delta table that keeps the position of a loop or a watermark in the commits of its rows.
 
         sink = DeltaSink("s3://lake/orders", storage_options={...})
@@ -42,8 +42,9 @@ class DeltaSink:
         schema: an Arrow schema, with which the table is made if it does not exist.
         partition_by: the columns of its partitions, if it is made.
         on_contention: what to do if another run without an order holds the position, as for `SqlSink`.
-        patience: after which time without a commit another run counts as dead, with `"wait"` and `"fail"`. 60 s by
-            default, so it should be longer than the work on one element.
+        patience: for how long to try a commit again when commits of others come first; and after which time without a
+            commit another run counts as dead, with `"wait"` and `"fail"`. 60 s by default, so it should be longer than
+            the work on one element.
         script: the name of the script, for scripts whose `store=` does not outlive them. In a task it has no meaning.
 
     Raises:
@@ -64,28 +65,16 @@ class DeltaSink:
         is_table = hasattr(table, "table_uri") and not isinstance(table, type)
         if not is_table and not (isinstance(table, (str, Path)) and str(table)):
             raise TypeError(f"table= was given {kind_of(table)}, and must be a path, a URI or a DeltaTable")
-        if storage_options is not None:
-            check_type("storage_options", storage_options, Mapping, "a dict, as delta-rs takes it")
-        if schema is not None and not hasattr(schema, "__arrow_c_schema__"):
-            raise TypeError(f"schema= was given {kind_of(schema)}, and must be a schema of Arrow")
+        checked = checked_options("storage_options", storage_options, "delta-rs")
+        check_schema(schema)
         if isinstance(partition_by, str) or not all(isinstance(each, str) for each in partition_by):
             raise TypeError(f"partition_by={short_repr(partition_by)} must be a list of names")
-        check_choice("on_contention", on_contention, OnContention)
-        check_duration("patience", patience)
-        if script is not None:
-            check_type("script", script, str, "a name")
+        super().__init__(on_contention=on_contention, patience=patience, script=script)
         given: Any = table
         self._uri = str(given.table_uri if is_table else table)
-        options = storage_options if storage_options is not None or not is_table else given._storage_options  # noqa: SLF001
-        self._options = dict(options or {})
+        takes_its_own = is_table and storage_options is None
+        self._options = dict(given._storage_options or {}) if takes_its_own else checked  # noqa: SLF001
         self._schema, self._partition_by = schema, list(partition_by)
-        self._patience, self.script = patience, script
-        self._on_contention: OnContention = on_contention
-        self.commits: Callable[[Callable[[], None]], None] = lambda commit: commit()
-        """Runs each commit. The testing kit replaces it."""
-
-    def __repr__(self) -> str:
-        return f"<DeltaSink {self.target!r}>"
 
     @property
     def target(self) -> str:
@@ -105,7 +94,6 @@ class DeltaSink:
             ModuleNotFoundError: the extra `delta` is not installed.
         """
         self._check_options()
-        from airflow_resume.sinks.lake_position import claim_in_lake
         from airflow_resume.sinks.lake_record import LakeKey
 
         with needs_extra("delta", self):
@@ -120,9 +108,7 @@ class DeltaSink:
             target=self.target,
             commits=self.commits,
         )
-        return claim_in_lake(
-            table, claimant, on_contention=self._on_contention, patience=self._patience.total_seconds()
-        )
+        return self._claimed(table, claimant)
 
     def _check_options(self) -> None:
         """Check that two writers of the table notice each other.

@@ -6,14 +6,13 @@ delta-rs refuses a commit if one of the same application came between the state 
 not refuse a number that is there already. So `put` commits only on a state that has our last number, and what came
 after this state is refused by delta-rs. Commits of others to the same table refuse nothing.
 
-A RESTORE undoes rows, but not the number of an application. So the records of what it has undone are passed over.
+Which record counts is read from the log, see `delta_log`.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
@@ -22,16 +21,13 @@ from deltalake.fs import DeltaStorageHandler
 from pyarrow.fs import PyFileSystem
 
 from airflow_resume.errors import SinkTableError, SinkUnsafeError
+from airflow_resume.sinks.delta_log import RECORD, LoggedCommit, newest_record
+from airflow_resume.sinks.delta_partitions import check_partitions
 from airflow_resume.sinks.lake_position import LakeMovedError
 from airflow_resume.sinks.lake_record import LakeKey, LakeRecord
 from airflow_resume.sinks.lake_rows import RowWriter, fitted_rows
 
-RECORD = "airflow_resume"
-"""The name of the record in the information of a commit."""
 _RETENTION = "delta.setTransactionRetentionDuration"
-
-CommitInfo: TypeAlias = tuple[int, Mapping[str, Any]]
-"""The number of a commit, and what it says of itself."""
 
 
 class DeltaLakeTable:
@@ -62,6 +58,7 @@ class DeltaLakeTable:
         self._schema, self._partition_by, self._commits = schema, list(partition_by), commits
         self._table: DeltaTable = self._opened()
         self._arrow: pa.Schema = pa.schema(self._table.schema().to_arrow())
+        self._partitioned: Sequence[str] = self._table.metadata().partition_columns
         self._version: int | None = None
         """The number of our key in the state that `put` may commit on."""
         self._check()
@@ -102,7 +99,9 @@ class DeltaLakeTable:
 
     def fitted(self, rows: Any) -> pa.Table:
         """Rows with the columns of the table."""
-        return fitted_rows(rows, self._arrow, self.target)
+        fitted = fitted_rows(rows, self._arrow, self.target)
+        check_partitions(fitted, self._partitioned, self.target)
+        return fitted
 
     def look(self) -> LakeRecord | None:
         """Read the newest record of the key.
@@ -113,6 +112,7 @@ class DeltaLakeTable:
         """
         self._table = DeltaTable(self._uri, storage_options=self._options)
         self._arrow = pa.schema(self._table.schema().to_arrow())
+        self._partitioned = self._table.metadata().partition_columns
         self._version = self._table.transaction_version(self.key.hashed)
         return None if self._version is None else self._found(self._version)
 
@@ -128,8 +128,8 @@ class DeltaLakeTable:
             sink=self.target,
         )
 
-    def _commits_backwards(self) -> Iterator[CommitInfo]:
-        """What the commits say of themselves, the newest first, as far as the log has them.
+    def _commits_backwards(self) -> Iterator[LoggedCommit]:
+        """The commits, the newest first, as far as the log has them.
 
         `DeltaTable.history` counts from the newest commit there is, and numbers it like the newest that is known.
         """
@@ -140,8 +140,7 @@ class DeltaLakeTable:
                     lines = file.read().splitlines()
             except FileNotFoundError:
                 return
-            infos = [json.loads(line).get("commitInfo") for line in lines if b'"commitInfo"' in line]
-            yield number, next(filter(None, infos), {})
+            yield LoggedCommit(number, lines)
 
     def put(self, record: LakeRecord, pending: Sequence[pa.Table]) -> None:
         """Commit rows and a record, if no record of this key was written since.
@@ -157,9 +156,12 @@ class DeltaLakeTable:
             custom_metadata={RECORD: record.dumps(self.key)},
             app_transactions=[Transaction(self.key.hashed, number)],
         )
+        before = self._table.version()
         try:
             self._commits(lambda: self._write(pending, properties))
         except CommitFailedError as error:
+            if DeltaTable(self._uri, storage_options=self._options).version() == before:
+                raise  # for another reason
             raise LakeMovedError(str(error)) from error
         self._version = number
 
@@ -170,44 +172,3 @@ class DeltaLakeTable:
         else:
             self._table.create_write_transaction([], "append", self._table.schema(), commit_properties=properties)
             self._table.update_incremental()  # the method above does not
-
-
-def newest_record(commits: Iterable[CommitInfo], key: LakeKey, version: int, target: str) -> LakeRecord | None:
-    """The record of a key that counts; None if the commits do not say.
-
-    Args:
-        commits: the number of each commit and what it says of itself, the newest first, as far as that is known.
-        key: of the position.
-        version: how many commits the key has, as the state of the table says it.
-        target: where it is, for messages.
-
-    Returns:
-        The record. Its version is that of the state, also if the record is older because the table was restored.
-
-    Raises:
-        SinkUnsafeError: it is not known what the table was restored to.
-        SinkError: a record cannot be read.
-    """
-    last: int | None = None
-    for number, commit in commits:
-        if last is not None and number > last:
-            continue
-        if commit.get("operation") == "RESTORE":
-            last = _restored_to(commit, target)
-        elif (record := LakeRecord.loads(commit.get(RECORD), key, target)) is not None:
-            return record.moved_to(version) if last is not None or record.stamp.version == version else None
-        if number == 0 and last is not None:
-            return LakeRecord.of_nothing(version)
-    return None
-
-
-def _restored_to(commit: Mapping[str, Any], target: str) -> int:
-    to = str((commit.get("operationParameters") or {}).get("version"))
-    if not to.isdigit():
-        raise SinkUnsafeError(
-            f"{target} was restored to a point in time, which does not say to which commit.",
-            "Restore it to a version.",
-            problem="history",
-            sink=target,
-        )
-    return int(to)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from airflow_resume.arguments import check_choice, check_duration, check_type, kind_of
+from airflow_resume.arguments import check_duration, check_type, kind_of
 from airflow_resume.sink_protocol import Claimant
 from airflow_resume.sinks.decide import OnContention
-from airflow_resume.sinks.lake_options import needs_extra
+from airflow_resume.sinks.lake_options import LakeSink, check_schema, checked_options, needs_extra
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from airflow_resume.sinks.lake_position import LakePosition
 
 
-class IcebergSink:
+class IcebergSink(LakeSink):
     """An Iceberg table that keeps the position of a loop or a watermark in the snapshots of its rows.
 
         sink = IcebergSink("lake.orders", catalog="prod")
@@ -37,8 +37,9 @@ class IcebergSink:
         schema: an Arrow schema, with which the table is made if it does not exist. Its namespace must exist.
         keep_positions: after which time without a commit a position is forgotten, if its snapshots have expired.
         on_contention: what to do if another run without an order holds the position, as for `SqlSink`.
-        patience: after which time without a commit another run counts as dead, with `"wait"` and `"fail"`. 60 s by
-            default, so it should be longer than the work on one element.
+        patience: for how long to try a commit again when commits of others come first; and after which time without a
+            commit another run counts as dead, with `"wait"` and `"fail"`. 60 s by default, so it should be longer than
+            the work on one element.
         script: the name of the script, for scripts whose `store=` does not outlive them. In a task it has no meaning.
 
     Raises:
@@ -62,27 +63,17 @@ class IcebergSink:
                 f"table= was given {kind_of(table)}, and must be a name with its namespace, such as 'lake.orders', or a"
                 " Table of pyiceberg"
             )
-        for name, text in (("catalog", catalog), ("script", script)):
-            if text is not None:
-                check_type(name, text, str, "a name")
-        if catalog_options is not None:
-            check_type("catalog_options", catalog_options, Mapping, "a dict, as load_catalog takes it")
+        if catalog is not None:
+            check_type("catalog", catalog, str, "a name")
+        options = checked_options("catalog_options", catalog_options, "load_catalog")
         if not isinstance(table, str) and (catalog, catalog_options) != (None, None):
             raise ValueError("catalog= and catalog_options= mean nothing with a Table, which has its catalog")
-        if schema is not None and not hasattr(schema, "__arrow_c_schema__"):
-            raise TypeError(f"schema= was given {kind_of(schema)}, and must be a schema of Arrow")
-        check_choice("on_contention", on_contention, OnContention)
-        check_duration("patience", patience)
+        check_schema(schema)
         check_duration("keep_positions", keep_positions)
+        super().__init__(on_contention=on_contention, patience=patience, script=script)
         self._given: Any = table
-        self._catalog, self._options, self._schema = catalog, dict(catalog_options or {}), schema
-        self._keep_positions, self._patience, self.script = keep_positions, patience, script
-        self._on_contention: OnContention = on_contention
-        self.commits: Callable[[Callable[[], None]], None] = lambda commit: commit()
-        """Runs each commit. The testing kit replaces it."""
-
-    def __repr__(self) -> str:
-        return f"<IcebergSink {self.target!r}>"
+        self._catalog, self._options, self._schema = catalog, options, schema
+        self._keep_positions = keep_positions
 
     @property
     def target(self) -> str:
@@ -102,7 +93,6 @@ class IcebergSink:
             SinkBusyError, SinkTableError: it cannot be claimed.
             ModuleNotFoundError: the extra `iceberg` is not installed.
         """
-        from airflow_resume.sinks.lake_position import claim_in_lake
         from airflow_resume.sinks.lake_record import LakeKey
 
         with needs_extra("iceberg", self):
@@ -115,6 +105,4 @@ class IcebergSink:
             commits=self.commits,
             keep_positions=self._keep_positions,
         )
-        return claim_in_lake(
-            table, claimant, on_contention=self._on_contention, patience=self._patience.total_seconds()
-        )
+        return self._claimed(table, claimant)

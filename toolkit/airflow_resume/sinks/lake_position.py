@@ -9,7 +9,6 @@ its successor. If a commit raises an error, the lake is looked at: it contains o
 
 from __future__ import annotations
 
-import random
 import secrets
 import threading
 import time
@@ -21,17 +20,15 @@ from typing import TYPE_CHECKING, Any, Protocol
 from airflow_resume.errors import SinkError, SinkUnsafeError, SupersededError
 from airflow_resume.shown import get_logger
 from airflow_resume.sink_protocol import Claimant
-from airflow_resume.sinks.contention import LOOK_SECONDS, MOST_RACES, Watch, raced, refusal
+from airflow_resume.sinks.contention import LOOK_SECONDS, Races, Watch, raced, refusal
 from airflow_resume.sinks.decide import Claiming, Committed, Held, OnContention, Stamp, decide_claim, decide_commit
+from airflow_resume.sinks.forks import ThisProcess
 from airflow_resume.sinks.lake_record import LakeKey, LakeRecord
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
 log = get_logger(__name__)
-
-_MOST_TRIES = 20
-"""How often a commit is tried when commits of others to the same lake come first."""
 
 
 class LakeMovedError(Exception):
@@ -55,13 +52,16 @@ class LakeWriter(ABC):
         """Is held by a commit, and by a change of `pending`."""
         self.thread = threading.get_ident()
         """The one that may write."""
+        self._process = ThisProcess()
 
     def check(self) -> None:
         """Check that the caller may write.
 
         Raises:
-            SinkUnsafeError: this is another thread, or the loop or the window is over, or it may not write here.
+            SinkUnsafeError: this is another thread, or a fork of the process, or the loop or the window is over, or it
+                may not write here.
         """
+        self._process.check("a lake")
         if self.is_over:
             raise SinkUnsafeError("The loop or the window is over, and its last commit too.", problem="use")
         if self.thread != threading.get_ident():
@@ -116,6 +116,8 @@ class LakePosition:
         lake: that was looked at.
         record: of the claim.
         gives_back: whether to give the claim back at the end, in a commit of its own.
+        patience: for how long to try a commit when commits of others come first, in seconds.
+        monotonic: a clock, in seconds.
         sleep: waits for a number of seconds.
     """
 
@@ -125,12 +127,16 @@ class LakePosition:
         record: LakeRecord,
         *,
         gives_back: bool,
+        patience: float,
+        monotonic: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        self._lake, self._record, self._gives_back, self._sleep = lake, record, gives_back, sleep
+        self._lake, self._record, self._gives_back = lake, record, gives_back
+        self._patience, self._monotonic, self._sleep = patience, monotonic, sleep
         self.position = record.position
         self._writer = lake.writer(record)
         self._is_lost = self._is_in_doubt = self._is_closed = False
+        self._process = ThisProcess()
 
     @property
     def connection(self) -> Any:
@@ -147,9 +153,11 @@ class LakePosition:
 
         Raises:
             SupersededError: another attempt has claimed the position. Nothing was committed.
+            SinkBusyError: others always committed first. Nothing was committed.
             SinkError: the record is gone, or it is not known what became of an earlier commit.
             Exception: the error of the lake. Nothing was committed.
         """
+        self._process.check(self._lake.target)
         if self._is_in_doubt:
             raise self._doubt()
         with self._writer.lock:
@@ -165,12 +173,11 @@ class LakePosition:
         )
 
     def _commit(self, record: LakeRecord) -> None:
-        tries = 0
-        while not self._try(record, may_try_again=tries < _MOST_TRIES):
-            tries += 1
-            self._sleep(random.random() * 0.05 * tries)  # noqa: S311  so that two do not meet again and again
+        races = Races(self._patience, self._monotonic, self._sleep)
+        while not self._try(record, races):
+            races.lost()
 
-    def _try(self, record: LakeRecord, *, may_try_again: bool) -> bool:
+    def _try(self, record: LakeRecord, races: Races) -> bool:
         """Whether the commit took place; False if it did not, and may be tried again."""
         self._is_in_doubt = True
         try:
@@ -183,10 +190,12 @@ class LakePosition:
             match decide_commit(None if found is None else found.stamp, self._record.stamp):
                 case Committed.YES:
                     log.warning("%s: a commit raised %r, and took place; its reply was lost", self._lake.target, error)
-                case Committed.NO if may_try_again and isinstance(error, LakeMovedError):
+                case Committed.NO if isinstance(error, LakeMovedError) and not races.are_over:
                     return False
                 case Committed.NO:
                     self._writer.pending.clear()  # it may still come, so nothing of it may be removed
+                    if isinstance(error, LakeMovedError):
+                        raise raced(self._lake.key.identity, self._lake.target, races) from error
                     raise
                 case Committed.SUPERSEDED:
                     self._is_lost = True
@@ -207,7 +216,8 @@ class LakePosition:
         self._forget()
 
     def _forget(self) -> None:
-        if self._is_in_doubt or self._is_lost:  # it may be committed, so nothing of it may be removed
+        if self._is_in_doubt or self._is_lost or self._process.is_another:
+            # It may be committed, or belongs to the parent of this process, so nothing of it may be removed.
             self._writer.pending.clear()
         else:
             self._writer.forget()
@@ -219,7 +229,8 @@ class LakePosition:
         try:
             yield
         except BaseException:
-            self._writer.forget(before)
+            if not self._process.is_another:
+                self._writer.forget(before)
             raise
 
     def check_use(self, check: Callable[[], None]) -> None:
@@ -233,7 +244,7 @@ class LakePosition:
         self._is_closed = True
         self._writer.is_over = True
         self._forget()
-        if not self._gives_back or self._is_lost or self._is_in_doubt:
+        if not self._gives_back or self._is_lost or self._is_in_doubt or self._process.is_another:
             return
         try:
             self._commit(self._record.released())
@@ -265,8 +276,8 @@ def claim_in_lake(
         SinkBusyError: another run works on it.
         SinkError: it cannot be claimed.
     """
-    watch, races = Watch(patience, monotonic), 0
-    while races < MOST_RACES:
+    watch, races = Watch(patience, monotonic), Races(patience, monotonic, sleep)
+    while True:
         found = lake.look()
         decision = Claiming.INSERT
         if found is not None:
@@ -280,10 +291,17 @@ def claim_in_lake(
         before = found or LakeRecord(held=Held(by=claimant), stamp=Stamp(nonce, -1))
         record = before.taken_over(claimant, nonce)
         if _is_put(lake, record, before):
-            return LakePosition(lake, record, gives_back=on_contention != "take_over", sleep=sleep)
-        races += 1
-        sleep(random.random() * 0.05 * races)  # noqa: S311  so that two do not meet again and again
-    raise raced(lake.key.identity, lake.target)
+            return LakePosition(
+                lake,
+                record,
+                gives_back=on_contention != "take_over",
+                patience=patience,
+                monotonic=monotonic,
+                sleep=sleep,
+            )
+        if races.are_over:
+            raise raced(lake.key.identity, lake.target, races)
+        races.lost()
 
 
 def _is_put(lake: Lake, record: LakeRecord, before: LakeRecord) -> bool:

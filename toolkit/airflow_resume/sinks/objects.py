@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from airflow_resume.arguments import check_choice, check_duration, check_type, kind_of
+from airflow_resume.arguments import kind_of
 from airflow_resume.sink_protocol import Claimant
 from airflow_resume.sinks.decide import OnContention
-from airflow_resume.sinks.lake_options import needs_extra, without_secrets
+from airflow_resume.sinks.lake_options import LakeSink, checked_options, needs_extra, without_secrets
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from airflow_resume.sinks.object_store import ObjectStore
 
 
-class ObjectSink:
+class ObjectSink(LakeSink):
     """A folder, local or in an object store, that keeps the position of a loop or a watermark in a log of its files.
 
         sink = ObjectSink("s3://lake/orders")
@@ -57,24 +57,13 @@ class ObjectSink:
     ) -> None:
         if not (isinstance(path, (str, Path)) and str(path)):
             raise TypeError(f"path= was given {kind_of(path)}, and must be a path or a URL")
-        if storage_options is not None:
-            check_type("storage_options", storage_options, Mapping, "a dict, as fsspec takes it")
+        options = checked_options("storage_options", storage_options, "fsspec")
         if filesystem is not None and not hasattr(filesystem, "pipe_file"):
             raise TypeError(f"filesystem= was given {kind_of(filesystem)}, and must be one of fsspec")
         if filesystem is not None and storage_options is not None:
             raise ValueError("storage_options= mean nothing with filesystem=, which has its own")
-        check_choice("on_contention", on_contention, OnContention)
-        check_duration("patience", patience)
-        if script is not None:
-            check_type("script", script, str, "a name")
-        self._path, self._options, self._filesystem = str(path), dict(storage_options or {}), filesystem
-        self._patience, self.script = patience, script
-        self._on_contention: OnContention = on_contention
-        self.commits: Callable[[Callable[[], None]], None] = lambda commit: commit()
-        """Runs each commit. The testing kit replaces it."""
-
-    def __repr__(self) -> str:
-        return f"<ObjectSink {self.target!r}>"
+        super().__init__(on_contention=on_contention, patience=patience, script=script)
+        self._path, self._options, self._filesystem = str(path), options, filesystem
 
     @property
     def target(self) -> str:
@@ -107,7 +96,6 @@ class ObjectSink:
             SinkUnsafeError: the file system does not refuse to create a file that exists already.
             ModuleNotFoundError: a package is missing that the file system needs.
         """
-        from airflow_resume.sinks.lake_position import claim_in_lake
         from airflow_resume.sinks.lake_record import LakeKey
         from airflow_resume.sinks.object_log import ObjectLog
 
@@ -115,9 +103,7 @@ class ObjectSink:
         store.check_creates()
         lake = ObjectLog(store, LakeKey.of(identity), commits=self.commits)
         before = lake.files()
-        position = claim_in_lake(
-            lake, claimant, on_contention=self._on_contention, patience=self._patience.total_seconds()
-        )
+        position = self._claimed(lake, claimant)
         lake.remove_left_behind(before)
         return position
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from airflow_resume.errors import SinkBusyError, SinkTableError, SinkUnsafeError
+from airflow_resume.errors import SinkBusyError, SinkError, SinkTableError, SinkUnsafeError
 from airflow_resume.sinks.rows import PositionRow, Unfinished
 
 if TYPE_CHECKING:
@@ -77,5 +77,37 @@ def kept_without_position(
         "Let the body leave the commit to the loop. Delete the rows that it wrote after the position, and then:"
         f" {row.settle(unfinished)}",
         problem="kept",
+        sink=target,
+    )
+
+
+def ended_by_body(what: str, target: str) -> SinkUnsafeError:
+    """The error for a body that ends the transaction by itself, or wants to.
+
+    Args:
+        what: it does.
+        target: what the database is called in messages.
+    """
+    return SinkUnsafeError(
+        f"{what} The rows would be kept without the position.",
+        "Leave the commit to the loop or the window, and use its `connection` for what belongs to it only. Make an ORM"
+        " Session for each element, with Session(bind=loop.connection): one that is kept ends a transaction of its own."
+        " Make tables before, on another connection. For an Airflow hook, use airflow_resume.sinks.hook_on.",
+        problem="ended",
+        sink=target,
+    )
+
+
+def rolled_back(identity: str, target: str) -> SinkError:
+    """The error for a transaction that was rolled back where nobody saw it.
+
+    Args:
+        identity: of the position.
+        target: what the database is called in messages.
+    """
+    return SinkError(
+        f"The transaction of {identity} in {target} was rolled back before its end, by the database (as after a"
+        " deadlock) or by the body; or the body has changed the row of the position. Nothing of it was committed.",
+        "A retry does it again, from the position on.",
         sink=target,
     )

@@ -34,7 +34,7 @@ class CommittingKeeper(Keeper):
         sink: the position of the loop, claimed.
         encode: makes the JSON of a record.
         committed: the record that is in the sink.
-        writer, record, now, careful: as for `Keeper`.
+        writer, record, now, careful, claim_seconds: as for `Keeper`.
     """
 
     def __init__(
@@ -49,9 +49,18 @@ class CommittingKeeper(Keeper):
         record: Callable[[], LoopRecord],
         now: float,
         careful: bool = False,
+        claim_seconds: float = 0.0,
     ) -> None:
         self._committed = committed
-        super().__init__(name, keeping=keeping, writer=writer, record=lambda: self._committed, now=now, careful=careful)
+        super().__init__(
+            name,
+            keeping=keeping,
+            writer=writer,
+            record=lambda: self._committed,
+            now=now,
+            careful=careful,
+            claim_seconds=claim_seconds,
+        )
         self._sink, self._encode, self._acked = sink, encode, record
         every = keeping.commit_every
         self._most_acks = inf if isinstance(every, timedelta) else every

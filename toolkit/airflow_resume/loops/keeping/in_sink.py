@@ -114,7 +114,7 @@ def origin_of(found: LoopRecord | None, in_store: LoopRecord | None, plan: Plan[
         script: the name that the script has given to itself.
 
     Raises:
-        SinkUnsafeError: the position belongs to another script, and has rows behind it.
+        SinkUnsafeError: the position belongs to another script, which has written rows.
     """
     kept = None if in_store is None or not in_store.sink else in_store.origin
     ours = script or kept or secrets.token_hex(8)

@@ -19,7 +19,7 @@ from typing import Any
 
 from airflow_resume.channel import LatestWriter
 from airflow_resume.errors import LoopError, StoreUnavailableError
-from airflow_resume.loops.keeping.pace import Pace
+from airflow_resume.loops.keeping.pace import FAST_SECONDS, Pace
 from airflow_resume.loops.loop_record import LoopRecord
 from airflow_resume.loops.plan import Keeping
 from airflow_resume.shown import get_logger
@@ -36,6 +36,7 @@ class Keeper:
         record: makes the record of all that is acked at the moment.
         now: the time by the clock of `note`, in seconds.
         careful: whether to begin carefully (see above), and to stay so for `max_uncommitted`.
+        claim_seconds: how long the write of the claim took.
     """
 
     def __init__(
@@ -47,6 +48,7 @@ class Keeper:
         record: Callable[[], LoopRecord],
         now: float,
         careful: bool = False,
+        claim_seconds: float = 0.0,
     ) -> None:
         self._name = name
         self._keeping = keeping
@@ -54,6 +56,8 @@ class Keeper:
         self._record = record
         self._patience = keeping.max_uncommitted.total_seconds()
         self._pace = Pace(keeping.interval.total_seconds(), longest=keeping.max_interval.total_seconds())
+        if claim_seconds > FAST_SECONDS:
+            self._pace.note(claim_seconds)
         self.is_dirty = False
         """Whether there is something to write when the loop is left."""
         self._offered_at = self._unwritten_since = now

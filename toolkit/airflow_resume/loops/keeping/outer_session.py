@@ -49,6 +49,7 @@ class OuterSession(LoopSession):
         claim: the claim that was written.
         at_end: closed together with the session.
         sink: the position in the sink, claimed; None if there is no sink.
+        claim_seconds: how long the store took to write the claim.
     """
 
     def __init__(
@@ -60,6 +61,7 @@ class OuterSession(LoopSession):
         at_end: ExitStack,
         *,
         sink: ClaimedPosition | None = None,
+        claim_seconds: float = 0.0,
     ) -> None:
         self._plan, self._stored, self.attempt, self._at_end = plan, stored, attempt, at_end
         self.opening, self.changes, self._record, self.ledger = (
@@ -82,6 +84,7 @@ class OuterSession(LoopSession):
             "writer": LatestWriter(channel, self._write, plan.monotonic, on_failure=self.alarm.wake),
             "record": self._acked,
             "now": started,
+            "claim_seconds": claim_seconds,
             "careful": claim.record.at.stalls > 0 and plan.policy.max_stalls is not None,
         }
         self.keeper: Keeper = (
@@ -130,10 +133,12 @@ class OuterSession(LoopSession):
                 if sink is not None and sink.position is None:  # the store may say that there is one only afterwards
                     sink.commit(stored.fitted(claim.record)[1])
                     is_in_sink = True
+                began = plan.monotonic()
                 written = stored.write(claim.record)
+                claim_seconds = plan.monotonic() - began
                 if sink is not None and not is_in_sink:
                     sink.commit(stored.encode(written))
-            session = cls(plan, stored, attempt, claim, at_end, sink=sink)
+            session = cls(plan, stored, attempt, claim, at_end, sink=sink, claim_seconds=claim_seconds)
             session._meter.opened(claim.opening, claim.record.at.stalls)
             at_end.enter_context(kill_listener(session.stop_request.make, plan.keeping.context))
         except BaseException as error:

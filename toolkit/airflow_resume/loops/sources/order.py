@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, MappingView
 from collections.abc import Set as AbstractSet
 from inspect import isgenerator
+from pathlib import PurePath
 from typing import Any
 
 from airflow_resume.errors import SourceNotReopenableError
@@ -24,6 +25,8 @@ def is_unordered(iterable: object) -> bool:
     if isinstance(iterable, _OVER_OTHERS):
         # These are the iterators of which a copy would be made. Nothing is taken from them.
         inner: Any = iterable.__reduce__()[1]
+        if isinstance(iterable, map) and _makes_paths(inner[0]):
+            return True
         inner = inner[:1] if isinstance(iterable, enumerate) else inner
         return any(isinstance(part, Iterator) and is_unordered(part) for part in inner)
     return isgenerator(iterable) and _is_unordered_generator(iterable)
@@ -43,6 +46,11 @@ def refuse_unordered(iterable: object) -> None:
             "Pass sorted(...) of it.",
             type_name=type(iterable).__name__,
         )
+
+
+def _makes_paths(function: Any) -> bool:
+    """Whether it is what `pathlib` maps over the names in a folder, from Python 3.13 on: a private method of a path."""
+    return isinstance(getattr(function, "__self__", None), PurePath) and function.__name__.startswith("_")
 
 
 def _is_unordered_generator(generator: Any) -> bool:

@@ -12,7 +12,15 @@ from airflow_resume.errors import CursorTypeError, UnreadableRecordError, Waterm
 from airflow_resume.watermarks.commit import MarkState
 from airflow_resume.watermarks.cursors.cursor import CursorType
 from airflow_resume.watermarks.cursors.cursor_type import refusal, shown_value
-from airflow_resume.watermarks.marks.mark_record import MarkRecord, Move, Owner, Pending, Writer, age_seconds
+from airflow_resume.watermarks.marks.mark_record import (
+    MarkRecord,
+    Move,
+    Owner,
+    Pending,
+    Writer,
+    age_seconds,
+    now_to_the_second,
+)
 from airflow_resume.watermarks.marks.outbox import Outbox, outbox_of, with_outbox
 
 if TYPE_CHECKING:
@@ -34,11 +42,13 @@ class MarkCodec(Generic[T]):
         key: of the mark.
         cursor: of the watermark.
         history: how many of the newest moves are kept.
+        initial: the initial value, if it is a constant; as it is stored.
     """
 
     key: str
     cursor: CursorType[T]
     history: int = 10
+    initial: JsonValue = None
 
     def is_record(self, stored: JsonValue) -> bool:
         """Whether the stored value is a record, maybe a damaged one, and not a value that a person typed.
@@ -97,6 +107,7 @@ class MarkCodec(Generic[T]):
             owner=owner,
             shared=_true_or_none(shared),
             first=first,
+            initial=self.initial,
             lag_seconds=age_seconds(at),
         )
 
@@ -187,7 +198,8 @@ class MarkCodec(Generic[T]):
         dump = self.cursor.dump
         at = dump(mark.at)
         has_moved, has_more_ties = at != record.at, mark.ties != record.ties
-        history = (*record.history, Move(to=at, run_id=attempt.scope.run_id)) if has_moved else record.history
+        move = Move(to=at, run_id=attempt.scope.run_id, when=now_to_the_second())
+        history = (*record.history, move) if has_moved else record.history
         moved = record.changed(
             at=at,
             rev=record.rev + 1,
@@ -199,6 +211,7 @@ class MarkCodec(Generic[T]):
             owner=owner or record.owner,
             shared=_true_or_none(shared) if owner is not None else record.shared,
             first=first if record.first is None else record.first,
+            initial=self.initial,
             lag_seconds=age_seconds(mark.at),
             by_hand=record.used_by_hand,
         )

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Generic, Literal, TypeVar
 
 from airflow_resume.attempt import Attempt
 from airflow_resume.errors import DanglingReferenceError, WatermarkLostError
-from airflow_resume.record import StoredRecord
+from airflow_resume.record import ByHand, StoredRecord
 from airflow_resume.shown import get_logger
 from airflow_resume.watermarks.marks.journal import Journal
 from airflow_resume.watermarks.marks.mark_codec import MarkCodec
-from airflow_resume.watermarks.marks.mark_record import MarkRecord, Move, Writer
+from airflow_resume.watermarks.marks.mark_record import MarkRecord, Move, Writer, now_to_the_second
 from airflow_resume.watermarks.marks.outbox import outbox_of, with_outbox
 from airflow_resume.watermarks.marks.ownership import Mover
 from airflow_resume.watermarks.options import Options
@@ -180,15 +180,25 @@ class MarkMaker(Generic[T]):
         log.info("The mark %r was taken up from %r, where version 0.1 kept it", self._key, old.mark)
         return True
 
-    def _move_to(self, at: T, *, for_person: Literal[True] | None = None) -> Move:
-        return Move(to=self._cursor.dump(at), run_id=self._attempt.scope.run_id, for_person=for_person)
+    def _move_to(self, at: T, *, for_person: Literal[True] | None = None, note: ByHand | None = None) -> Move:
+        return Move(
+            to=self._cursor.dump(at),
+            run_id=self._attempt.scope.run_id,
+            for_person=for_person,
+            when=now_to_the_second(),
+            who=None if note is None else note.who,
+            why=None if note is None else note.why,
+        )
 
     def reset(self, at: T, before: MarkRecord | None) -> MarkRecord:
         """A mark that a program has set to `at`, in place of the previous mark."""
         made = self._codec.made(at, pending="reset", by=Writer.of(self._attempt), first=self.answer)
         if before is None:
             return made
-        history = self._codec.newest((*before.history, self._move_to(at)))
+        note = before.set_by_hand
+        is_asked_for = note is not None and note.start_over
+        move = self._move_to(at, for_person=True, note=note) if is_asked_for else self._move_to(at)
+        history = self._codec.newest((*before.history, move))
         first = self.answer if before.first is None else before.first
         made = made.changed(
             owner=before.owner, shared=before.shared, first=first, history=history, by_hand=before.used_by_hand

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from airflow_resume import values
-from airflow_resume.attempt import Claim, Count, Flag, Number, Scope, Yes, utc_now
+from airflow_resume.attempt import Claim, Count, Flag, Moment, Number, Scope, Yes, utc_now
 from airflow_resume.record import Record, RecordChanges
 from airflow_resume.watermarks.marks.outbox import Origin, OutboxEntry, merged
 
@@ -98,13 +98,21 @@ class Untold(BaseModel):
 
 
 class Move(BaseModel):
-    """One move in the history: the mark moved to `to`, by a run or a person."""
+    """One move in the history: the mark moved to `to`, by a run or a person.
+
+    Args:
+        when: not known of moves that an older release has written.
+        for_person: a person moved it. `who` and `why`: if that is known.
+    """
 
     model_config = ConfigDict(defer_build=True, frozen=True, extra="allow")
 
     to: JsonValue
     run_id: str
     for_person: Yes | None = None
+    when: Moment | None = None
+    who: str | None = None
+    why: str | None = None
 
 
 class MarkChanges(RecordChanges, total=False):
@@ -120,6 +128,7 @@ class MarkChanges(RecordChanges, total=False):
     owner: Owner | None
     shared: Yes | None
     first: JsonValue
+    initial: JsonValue
     lag_seconds: Number | None
     outbox: tuple[OutboxEntry, ...]
     untold: Untold | None
@@ -143,7 +152,7 @@ class MarkRecord(Record):
         by: the attempt that wrote this. `history`: the newest moves.
         owner: the task that moves the mark; None if no task has moved it since it was set. `shared`: other tasks may
             move it too.
-        first: the initial value, if a function gave it.
+        first: the initial value, if a function gave it. `initial`: the one in the code of the last run, for people.
         lag_seconds: how much earlier the mark was than the time of this write; None if it is not a point in time.
         outbox: windows that events may not have published yet, see `outbox`. `untold`: the same in older records.
         taken_up: this is a record of version 0.1, and the mark is stored under another key now.
@@ -165,6 +174,7 @@ class MarkRecord(Record):
     owner: Owner | None = None
     shared: Yes | None = None
     first: JsonValue = None
+    initial: JsonValue = None
     lag_seconds: Number | None = None
     outbox: tuple[OutboxEntry, ...] = ()
     untold: Untold | None = None
@@ -211,12 +221,14 @@ class MarkRecord(Record):
     def with_less_history(self) -> MarkRecord | None:
         """The record without the part that is needed least; None if no further part can be left out.
 
-        The parts are left out in this order: the oldest moves; windows beyond a gap, the last one first; the ties. The
-        rows of these windows and ties are then read again. Next is the initial value, for which its function is called
-        again. The last ones are the windows of the outbox.
+        The parts are left out in this order: the oldest moves; the initial value for people; windows beyond a gap, the
+        last one first; the ties. The rows of these windows and ties are then read again. Next is the initial value that
+        a function gave, which is then called again. The last ones are the windows of the outbox.
         """
         if self.history:
             return self.changed(history=self.history[1:])
+        if self.initial is not None:
+            return self.changed(initial=None)
         if self.islands:
             return self.changed(islands=self.islands[:-1])
         if self.ties:
@@ -226,6 +238,11 @@ class MarkRecord(Record):
         fewer = merged(self.outbox)
         fewer = fewer if len(fewer) < len(self.outbox) else self.outbox[1:]
         return self.changed(outbox=fewer) if self.outbox else None
+
+
+def now_to_the_second() -> datetime:
+    """The time of a move: nobody needs it finer, and ten of them are in the record."""
+    return utc_now().replace(microsecond=0)
 
 
 def age_seconds(value: object) -> float | None:

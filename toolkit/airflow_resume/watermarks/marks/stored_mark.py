@@ -71,7 +71,8 @@ class StoredMark(Generic[T]):
         self._attempt, self._mover = attempt, mover
         self._journal, self._before_write, self._state_of = journal, before_write, state_of
         self._slot = StoredRecord(store, self.key, MarkRecord)
-        self._codec = MarkCodec(key=self.key, cursor=options.cursor, history=options.history)
+        initial = None if options.asks_for_initial else options.cursor.dump(options.first())
+        self._codec = MarkCodec(key=self.key, cursor=options.cursor, history=options.history, initial=initial)
         self._maker = MarkMaker(options, attempt=attempt, journal=journal, codec=self._codec, slot=self._slot)
 
     def find(self, *, moves: bool) -> MarkRecord:

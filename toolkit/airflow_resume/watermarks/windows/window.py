@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from datetime import datetime, timezone
+from datetime import date, datetime, timezone
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal, Protocol, overload
 
@@ -33,6 +33,23 @@ T = TypeVar("T", default=Any)
 
 CHECK_SECONDS = 5
 """How often, at most, `track` and `split` check that this attempt was not replaced."""
+
+
+def lag_of(value: object, home: str | None, now: datetime | None = None) -> float | None:
+    """How many seconds a time, a day, or a keyset that begins with one, is earlier than now; None of other values.
+
+    Args:
+        value: of a cursor.
+        home: the zone of a day or a naive time.
+        now: the present time unless it is given.
+    """
+    first = value[0] if isinstance(value, tuple) and value else value
+    if isinstance(first, date) and not isinstance(first, datetime):
+        first = datetime.combine(first, datetime.min.time())
+    if not isinstance(first, datetime):
+        return None
+    moment = first if first.tzinfo is not None else first.replace(tzinfo=zone_of(home))
+    return ((now or datetime.now(tz=timezone.utc)) - moment).total_seconds()
 
 
 class Keeper(Protocol):
@@ -397,13 +414,8 @@ class Window(QueryConditions[T]):
         return self.keeper.stage(self)
 
     def lag(self) -> float | None:
-        """How many seconds the window's end is earlier than now; None if it is not a point in time."""
-        end = self.plan.end
-        if not isinstance(end, datetime):
-            return None
-        if end.tzinfo is None:
-            end = end.replace(tzinfo=zone_of(self.plan.cursor.home))
-        return (datetime.now(tz=timezone.utc) - end).total_seconds()
+        """How many seconds the window's end is earlier than now; None if it is neither a time nor a day."""
+        return lag_of(self.plan.end, self.plan.cursor.home)
 
     def summary(self) -> dict[str, JsonValue]:
         """What went through, as JSON."""

@@ -21,7 +21,7 @@ from airflow_resume.watermarks.windows.in_sink import MarkInSink
 from airflow_resume.watermarks.windows.publishing import event_line
 from airflow_resume.watermarks.windows.run_stores import RunStores
 from airflow_resume.watermarks.windows.staged import StageToken, moved_on, token_of
-from airflow_resume.watermarks.windows.window import Window
+from airflow_resume.watermarks.windows.window import Window, lag_of
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -31,6 +31,8 @@ T = TypeVar("T")
 log = get_logger(__name__)
 
 
+SEEN = frozenset({"rows", "late", "nulls", "future"})
+"""What is reported of the summary of a window."""
 EXPECTED = {Outcome.ADVANCED, Outcome.NOOP, Outcome.UNCOMMITTED, Outcome.EMPTY}
 """Outcomes that need no warning."""
 EXPLAINED: Mapping[Outcome, str] = {
@@ -144,11 +146,12 @@ class WindowRun(Generic[T]):
     def commit(self, window: Window[T]) -> Outcome:
         """Move the mark over the window, if `decide_commit` allows it."""
         if window.record is None:
+            self._count(Outcome.EMPTY, window.plan.at, window)
             return Outcome.EMPTY if window.unpublished_in is None else self._publish_for_others(window.unpublished_in)
         window.progress.check_read()
         token = self._token(window, window.progress.reached())
         outcome, mark = self._commit(window.record, token, window)
-        self._count(window, outcome)
+        self._count(outcome, self._place_of(mark, token), window)
         self._raise_if_failed(token, outcome, mark, is_own=True)
         self._close(window.record, token, outcome, mark)
         return outcome
@@ -161,6 +164,7 @@ class WindowRun(Generic[T]):
         claim = self._attempt.claim(utc_now())
         record = token.window(self._slot.read(), key=self._slot.key, type=self._cursor.type, claim=claim)
         outcome, mark = self._commit(record, token)
+        self._count(outcome, self._place_of(mark, token))
         self._raise_if_failed(token, outcome, mark, is_own=False)
         self._close(record, token, outcome, mark)
         return outcome
@@ -241,13 +245,18 @@ class WindowRun(Generic[T]):
         record = self._stores.mark.reset(None if to is None else self._cursor.parse(to, what="to"))
         log.warning("The mark %r was set to %r; the next run loads from there", self._mark_key, record.at)
 
-    def _count(self, window: Window[T], outcome: Outcome) -> None:
+    def _place_of(self, mark: MarkRecord | None, token: StageToken) -> T | None:
+        """Where the mark stands after a window; None if it is not known, or not one of this cursor any more."""
+        return None if mark is None or mark.epoch != token.epoch else self._stores.parsed(mark.at)
+
+    def _count(self, outcome: Outcome, at: T | None, window: Window[T] | None = None) -> None:
+        """Report the outcome, how far the mark is behind now, and what the window has seen, if this task loaded it."""
         tags = {**self._attempt.stats_tags, "watermark": self._options.name, "asset": self._options.asset.name}
         metrics.count(f"watermark.{outcome.value}", tags)
-        summary = window.summary()
-        for name in ("rows", "late", "nulls", "future"):
+        summary = {} if window is None else window.summary()
+        for name in SEEN & summary.keys():
             metrics.gauge(f"watermark.{name}", float(str(summary[name])), tags)
-        lag = window.lag()
+        lag = lag_of(at, self._cursor.home)
         if lag is not None:
             metrics.gauge("watermark.lag_seconds", lag, tags)
 

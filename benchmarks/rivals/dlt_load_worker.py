@@ -1,0 +1,33 @@
+"""dlt's way to a table: rows in pages through `incremental`, one load, and its state in a table of its own."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from typing import Any
+
+os.environ["RUNTIME__DLTHUB_TELEMETRY"] = "false"
+os.environ["RUNTIME__LOG_LEVEL"] = "ERROR"
+
+import dlt  # type: ignore[import-not-found,unused-ignore]
+from protocol import serve, wall_time
+
+
+def load(count: int, page: int, url: str, schema: str) -> float:
+    def flights(id: Any = dlt.sources.incremental("id", initial_value=-1)) -> Iterator[Any]:  # noqa: A002, B008
+        for start in range(0, count, page):
+            yield [{"id": number, "name": f"flight {number}"} for number in range(start, start + page)]
+
+    with tempfile.TemporaryDirectory() as folder:
+        pipeline = dlt.pipeline(
+            "flights",
+            pipelines_dir=folder,
+            destination=dlt.destinations.postgres(credentials=url),
+            dataset_name=schema,
+        )
+        resource = dlt.resource(flights, write_disposition="append")
+        return wall_time(lambda: pipeline.run(resource()))
+
+
+serve({"load": load})
