@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from html import unescape
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode

@@ -154,7 +154,8 @@ def test_show_says_how_to_set_a_record_back_and_that_can_be_typed(
     airflow.task("d", "r", "new", **{LOOP: stopped_loop(0)})
     airflow.task(*THERE, **{LOOP: loop, JOB: lost_job()})
     airflow.asset("numbers", **{MARK: moved_mark()})
-    times = {"type": "datetime", "definition": {"type": "datetime"}, "at": "2026-01-02T00:00:00+00:00", "history": []}
+    first, at = "2020-01-01T00:00:00+00:00", "2026-01-02T00:00:00+00:00"
+    times = {"type": "datetime", "definition": {"type": "datetime"}, "first": first, "at": at, "history": []}
     airflow.asset("times", **{MARK: {**moved_mark(), **times}})
     airflow.asset("typed", **{MARK: 30})
     show, expected = PLACES[what]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import shlex
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -17,6 +16,7 @@ from typing import Any
 
 from airflow_resume.attempt import utc_now
 from airflow_resume.command.console import as_json, dumped, lines, pairs, plain
+from airflow_resume.command.ways_back import ways_back
 from airflow_resume.errors import AirflowApiError, UsageError
 from airflow_resume.operating.airflowctl import kept_login
 from airflow_resume.operating.api import URL, AirflowApi, checked_url
@@ -37,7 +37,6 @@ from airflow_resume.operating.places import (
 )
 from airflow_resume.operating.rows import clock, decoded
 from airflow_resume.operating.steering import the_one
-from airflow_resume.operating.verbs import ways_back
 from airflow_resume.record import Record
 from airflow_resume.watermarks.marks.mark_record import MarkRecord
 
@@ -101,7 +100,7 @@ def show(options: argparse.Namespace) -> int:
     if not isinstance(row, UnreadableRow) and row.state != "typed":
         record = decoded(found, kind.record)
     said = details(kind, row, record, now, link=link)
-    ways = [] if record is None else [*_ways_back(options, found.place, record)]
+    ways = [] if record is None else [*ways_back(options, found.place, record)]
     if options.output in {"json", "yaml"}:
         all_of_it = as_json(row) | ({"link": link} if kind.noun == "job" else {})
         stored = found.value if found.reference is None else found.reference
@@ -169,21 +168,6 @@ def watch(options: argparse.Namespace) -> int:
 
 def _next(kind: Kind, said: dict[str, object]) -> dict[str, object]:
     return {name: said[name] for name in kind.again if name in said}
-
-
-def _ways_back(options: argparse.Namespace, place: Place, record: Record) -> Iterator[str]:
-    """The commands that show how the record would be set back, as they are typed."""
-    its: list[object]
-    if isinstance(place, TaskPlace):
-        its = [place.dag_id, place.run_id, place.task_id]
-        its += [] if place.map_index < 0 else ["--map-index", place.map_index]
-    else:
-        its = [place.name]
-        its += [] if options.partition is None else ["--partition", options.partition]
-    its += [] if options.name is None else ["--name", options.name]
-    where = [] if options.airflow is None else ["--airflow", options.airflow]
-    for verb, *more in ways_back(options.noun, record):
-        yield shlex.join(map(str, ["airflow-resume", options.noun, verb, *its, *more, *where]))
 
 
 # --- what is found --------------------------------------------------------------------------------------------

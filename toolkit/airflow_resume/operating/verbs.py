@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -92,30 +92,6 @@ VERBS: Mapping[str, Mapping[str, Verb]] = {
     },
 }
 """Of each kind of records, its changes by their names."""
-
-
-def ways_back(noun: str, record: Any) -> Iterator[tuple[str, ...]]:
-    """How a record can be set back: each verb with its arguments. What a person has to choose is a word in capitals.
-
-    Args:
-        noun: as `change_of`.
-        record: of a job, a loop or a mark.
-    """
-    if record.set_by_hand is not None:
-        yield ("undo",)
-    if noun == "jobs":
-        yield from (("adopt", "ID"), ("forget",))
-    elif noun == "loops":
-        to = ("--to", "N") if loop_changes.is_numbered(record) else ("--position", "JSON", "--done", "N")
-        yield from ((("rewind", *to),) if record.n else ())
-        yield ("restart",)
-    else:
-        yield ("rewind", *(("--by", "DISTANCE") if record.type in _OF_TIMES else ("--to", "VALUE")))
-        yield ("reset",)
-
-
-_OF_TIMES = frozenset({"datetime", "date"})
-"""Types of marks that are points in time."""
 
 
 def distance(text: str) -> timedelta | int:
