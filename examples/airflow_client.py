@@ -204,8 +204,8 @@ class AirflowClient:
         """Mark a task of a run as failed or success, as a person does in the UI."""
         self._insist("PATCH", _task_instance(dag_id, run_id, task_id, map_index), {"new_state": state})
 
-    def clear(self, dag_id: str, run_id: str, *task_ids: str) -> None:
-        """Clear tasks of a run, as a person does in the UI."""
+    def clear(self, dag_id: str, run_id: str, *task_ids: str | tuple[str, int]) -> None:
+        """Clear tasks of a run, as a person does in the UI. Of a mapped one, the pair names one by its map index."""
         body = {"dry_run": False, "dag_run_id": run_id, "task_ids": list(task_ids), "only_failed": False}
         self._insist("POST", f"/api/v2/dags/{dag_id}/clearTaskInstances", body)
 

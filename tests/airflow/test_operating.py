@@ -3,30 +3,20 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
-from airflow_resume.operating.api import URL
 from local_airflow import LocalAirflow
 from tests.support.airflow.sql_backend_stage import EXPOSE_CONFIG
+from tests.support.operating.terminal import Said, typed
 
 DAGS = Path(__file__).parents[1] / "support" / "airflow" / "dags" / "operating"
-COMMAND = [sys.executable, "-c", "import sys; from airflow_resume.command import main; sys.exit(main())"]
 TASK = "run"
 NO_STACK = {"failed", "success"}
-
-
-class Said(NamedTuple):
-    code: int
-    out: str
-    err: str
 
 
 class Operated:
@@ -36,15 +26,7 @@ class Operated:
         self.airflow, self.board = airflow, board
 
     def types(self, *arguments: str) -> Said:
-        done = subprocess.run(
-            [*COMMAND, *arguments],
-            capture_output=True,
-            text=True,
-            check=False,
-            env={**os.environ, URL: self.airflow.ui_url},
-        )
-        print("$ airflow-resume", *arguments, f"\n{done.stdout}{done.stderr}")
-        return Said(done.returncode, done.stdout, done.stderr)
+        return typed(self.airflow.ui_url, *arguments)
 
     def show(self, noun: str, *arguments: str) -> dict[str, Any]:
         said = self.types(noun, "show", *arguments, "-o", "json")
@@ -231,6 +213,5 @@ def test_a_run_of_many_mapped_tasks_is_seen_while_it_runs(operated: Operated) ->
     said = listed[-1]
     assert {row["state"] for row in rows} <= {"running", "done"}
     assert all(row["total"] == 40 for row in rows)
-    requests = int(said.err.split()[0])
-    assert requests <= 30 + 2, "the login, a page of task instances, and one for each that has begun"
+    assert said.requests <= 30 + 2, "the login, a page of task instances, and one for each that has begun"
     operated.airflow.end_run("steered_many", run_id)

@@ -21,6 +21,7 @@ import pytest
 from tests.support.backends.databases import database_on_postgresql
 from tests.support.operating.records import JOB, LOOP, lost_job, moved_mark, stopped_loop
 from tests.support.page.filled import RUN
+from tests.support.page.person import Changing, form, task_query
 from tests.support.page.server import PageServer, page_server
 from tests.support.watermarks.whole_numbers import MARK
 
@@ -59,38 +60,7 @@ def server(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequ
 
 
 def task(dag_id: str, task_id: str, map_index: int = -1, run_id: str = RUN) -> str:
-    return urlencode({"dag_id": dag_id, "run_id": run_id, "task_id": task_id, "map_index": map_index})
-
-
-def form(text: str, verb: str) -> dict[str, str]:
-    """The hidden fields of a form of the page."""
-    found = re.search(rf'<form[^>]*class="{verb}">(.*?)</form>', text, re.DOTALL)
-    assert found is not None, verb
-    fields = re.findall(r'<input type="hidden" name="([^"]*)" value="([^"]*)">', found[1])
-    return {name: unescape(value) for name, value in fields}
-
-
-class Changing:
-    """A person at the page, without a browser."""
-
-    def __init__(self, server: PageServer, who: str, path: str, task_query: str | None) -> None:
-        self.server, self.who, self.path, self.query = server, who, path, task_query
-
-    def address(self, end: str = "") -> str:
-        return self.server.page(f"{self.path}{end}" + ("" if self.query is None else f"?{self.query}"))
-
-    def look(self) -> str:
-        answer = self.server.as_(self.who).get(self.address())
-        assert answer.status_code == 200
-        return answer.text
-
-    def preview(self, verb: str, **typed: str) -> httpx.Response:
-        fields = form(self.look(), verb)
-        return self.server.as_(self.who).post(self.address("/preview"), data={**fields, **typed})
-
-    def confirm(self, shown: httpx.Response, **typed: str) -> httpx.Response:
-        fields = form(shown.text, "confirm")
-        return self.server.as_(self.who).post(self.address("/change"), data={**fields, **typed})
+    return task_query(dag_id, task_id, map_index, run_id=run_id)
 
 
 @pytest.fixture

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
@@ -121,6 +122,58 @@ def test_show_answers_the_four_questions(command: Command, loop: dict[str, Any])
     assert said["a clear"].startswith("starts over at the first element")
     assert said["position"] == "7"
     assert len(said["record"]) == 10
+    assert said["set back"] == "airflow-resume loops rewind d r t --to N"
+
+
+TOKENS = {**stopped_loop(), "kind": "token", "pos": "abc"}
+PLACES: Mapping[str, tuple[tuple[str, ...], list[str]]] = {
+    "a loop": (
+        ("loops", "show", "d", "latest", "t", "--name", "l"),
+        ["loops rewind d r t --name l --to N", "loops restart d r t --name l"],
+    ),
+    "a loop whose positions cannot be counted": (
+        ("loops", "show", "d", "r", "two words", "--map-index", "3"),
+        [
+            "loops rewind d r 'two words' --map-index 3 --position JSON --done N",
+            "loops restart d r 'two words' --map-index 3",
+        ],
+    ),
+    "a loop that has done nothing": (("loops", "show", "d", "r", "new"), ["loops restart d r new"]),
+    "a job": (("jobs", "show", "d", "r", "t"), ["jobs adopt d r t ID", "jobs forget d r t"]),
+    "a mark of numbers": (("marks", "show", "numbers"), ["marks rewind numbers --to VALUE", "marks reset numbers"]),
+    "a mark of times": (("marks", "show", "times"), ["marks rewind times --by DISTANCE", "marks reset times"]),
+    "a mark that was typed": (("marks", "show", "typed"), []),
+}
+
+
+@pytest.mark.parametrize("what", PLACES)
+def test_show_says_how_to_set_a_record_back_and_that_can_be_typed(
+    airflow: FakeAirflow, command: Command, loop: dict[str, Any], what: str
+) -> None:
+    airflow.task("d", "r", "two words", 3, **{LOOP: TOKENS})
+    airflow.task("d", "r", "new", **{LOOP: stopped_loop(0)})
+    airflow.task(*THERE, **{LOOP: loop, JOB: lost_job()})
+    airflow.asset("numbers", **{MARK: moved_mark()})
+    first, at = "2020-01-01T00:00:00+00:00", "2026-01-02T00:00:00+00:00"
+    times = {"type": "datetime", "definition": {"type": "datetime"}, "first": first, "at": at, "history": []}
+    airflow.asset("times", **{MARK: {**moved_mark(), **times}})
+    airflow.asset("typed", **{MARK: 30})
+    show, expected = PLACES[what]
+    said = json.loads(command(*show, "--airflow", airflow.url, "-o", "json").out)
+    assert said["set_back"] == [f"airflow-resume {way} --airflow {airflow.url}" for way in expected]
+    values = {"N": "2", "JSON": '"ab"', "ID": "job-9", "VALUE": "5", "DISTANCE": "3d"}
+    for way in said["set_back"]:
+        typed = [values.get(word, word) for word in shlex.split(way)[1:]]
+        code, out, err = command(*typed, "-o", "json")
+        assert (code, err) == (0, "")
+        assert json.loads(out)["record"] == said["digest"]
+
+
+@pytest.mark.usefixtures("loop")
+def test_show_says_first_that_a_change_can_be_undone(command: Command) -> None:
+    assert command("loops", "restart", *THERE, "--yes").code == 0
+    said = json.loads(command("loops", "show", *THERE, "-o", "json").out)
+    assert said["set_back"][0] == "airflow-resume loops undo d r t"
 
 
 def test_show_as_json_has_the_record_itself(command: Command, loop: dict[str, Any]) -> None:
@@ -203,6 +256,14 @@ def test_on_a_terminal_the_list_is_drawn_in_place_and_nothing_in_it_is_markup(
     assert said.code == 0
     assert "[red]t[/red]" in said.out
     assert "Ctrl-C ends" in said.out
+
+
+def test_marks_are_listed_by_the_names_of_their_assets(airflow: FakeAirflow, command: Command) -> None:
+    """Airflow lists assets in the order in which it came to know them, which is that of no file."""
+    for name in ("c", "a", "b"):
+        airflow.asset(name, **{MARK: moved_mark()})
+    rows = json.loads(command("marks", "list", "-o", "json").out)
+    assert [row["place"]["name"] for row in rows] == ["a", "b", "c"]
 
 
 def test_a_mark_is_listed_with_its_owner(airflow: FakeAirflow, command: Command) -> None:

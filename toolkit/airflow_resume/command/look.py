@@ -16,6 +16,7 @@ from typing import Any
 
 from airflow_resume.attempt import utc_now
 from airflow_resume.command.console import as_json, dumped, lines, pairs, plain
+from airflow_resume.command.ways_back import ways_back
 from airflow_resume.errors import AirflowApiError, UsageError
 from airflow_resume.operating.airflowctl import kept_login
 from airflow_resume.operating.api import URL, AirflowApi, checked_url
@@ -99,14 +100,16 @@ def show(options: argparse.Namespace) -> int:
     if not isinstance(row, UnreadableRow) and row.state != "typed":
         record = decoded(found, kind.record)
     said = details(kind, row, record, now, link=link)
+    ways = [] if record is None else [*ways_back(options, found.place, record)]
     if options.output in {"json", "yaml"}:
         all_of_it = as_json(row) | ({"link": link} if kind.noun == "job" else {})
         stored = found.value if found.reference is None else found.reference
-        print(dumped({**all_of_it, "next": _next(kind, said), "stored": stored}, options.output))
+        print(dumped({**all_of_it, "next": _next(kind, said), "set_back": ways, "stored": stored}, options.output))
     elif options.output == "plain":
-        print("\n".join(plain((name, value) for name, value in said.items() if value not in (None, ""))))
+        told = [*said.items(), *(("set back", way) for way in ways)]
+        print("\n".join(plain((name, value) for name, value in told if value not in (None, ""))))
     else:
-        print("\n".join(pairs(said)))
+        print("\n".join(pairs({**said, "set back": "\n".join(ways)})))
     return TROUBLE if options.check and row.trouble else 0
 
 

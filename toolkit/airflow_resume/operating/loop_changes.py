@@ -104,6 +104,15 @@ def _kept(record: LoopRecord) -> tuple[str, ...]:
     return ("the state that the body keeps in the record stays as it is now",) if record.state else ()
 
 
+def is_numbered(record: LoopRecord) -> bool:
+    """Whether the position of an element can be worked out from its number."""
+    try:
+        _position(record, Target(element=2))
+    except ChangeRefusedError:
+        return False
+    return True
+
+
 def _position(record: LoopRecord, target: Target) -> tuple[JsonValue, int]:
     """The position, and how many elements are before it."""
     if target.element is None:

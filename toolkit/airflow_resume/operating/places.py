@@ -191,7 +191,7 @@ class Entry:
         """From a key and its value, as Airflow has it in its database."""
         if len(text) > MOST_KEPT or ENVELOPE in text:
             return cls.made_of(place, key, json.loads(text), updated)
-        return cls(place=place, key=key, value=_parsed(text), updated=updated, text=text)
+        return cls(place=place, key=key, value=parsed(text), updated=updated, text=text)
 
     @property
     def refers_to(self) -> str | None:
@@ -218,7 +218,8 @@ MOST_KEPT = 2_000
 
 
 @lru_cache(maxsize=2_500)
-def _parsed(text: str) -> Any:
+def parsed(text: str) -> Any:
+    """The value of a short text of JSON. Those who get it share it, so it is not to be changed."""
     return json.loads(text)
 
 
@@ -307,10 +308,11 @@ def newest_run(api: AirflowApi, dag_id: str) -> str:
 
 
 def asset_places(api: AirflowApi, name: str | None = None) -> list[AssetPlace]:
-    """The assets, or the one with this name."""
+    """The assets by their names, or the one with this name."""
     params: dict[str, Any] = {} if name is None else {"name_pattern": name}
     found = api.pages("/assets", "assets", **params)
-    return [AssetPlace(asset_id=each["id"], name=each["name"]) for each in found if name in {None, each["name"]}]
+    assets = [AssetPlace(asset_id=each["id"], name=each["name"]) for each in found if name in {None, each["name"]}]
+    return sorted(assets, key=lambda each: (each.name, each.asset_id))
 
 
 def entries_of(api: AirflowApi, places: Sequence[Place], prefix: str = "") -> Iterator[Entry]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from airflow_resume import values
 from airflow_resume.errors import ResumeError
 from airflow_resume.loops.loop_record import LoopRecord
-from airflow_resume.operating.places import Entry
+from airflow_resume.operating.places import Entry, parsed
 from airflow_resume.record import SUMMARY, Record, StoredRecord
 from airflow_resume.store import MemoryStore
 
@@ -83,12 +82,16 @@ def decoded(entry: Entry, kind: type[RecordT]) -> RecordT:
     if entry.text is not None:
         found: RecordT = _decoded(kind, entry.key, entry.text)
         return found
-    return StoredRecord(MemoryStore(), entry.key, kind).decode(entry.value)
+    return StoredRecord(_NOWHERE, entry.key, kind).decode(entry.value)
 
 
 @lru_cache(maxsize=2_500)
 def _decoded(kind: type[Record], key: str, text: str) -> Any:
-    return StoredRecord(MemoryStore(), key, kind).decode(json.loads(text))
+    return StoredRecord(_NOWHERE, key, kind).decode(parsed(text))
+
+
+_NOWHERE = MemoryStore()
+"""A record that is only decoded is in no store."""
 
 
 def to_be_changed(entry: Entry, kind: type[RecordT]) -> RecordT:
@@ -107,15 +110,16 @@ def to_be_changed(entry: Entry, kind: type[RecordT]) -> RecordT:
 def in_words(duration: timedelta) -> str:
     """Two units at most, such as `3 d 4 h` or `12 s`."""
     seconds = max(round(duration.total_seconds()), 0)
-    units = [("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1)]
-    parts: list[str] = []
-    for unit, size in units:
-        count, seconds = divmod(seconds, size)
-        if count or (unit == "s" and not parts):
-            parts.append(f"{count} {unit}")
-        if len(parts) == 2 or (parts and not count):  # noqa: PLR2004
-            break
-    return " ".join(parts)
+    for unit, size, smaller, parts in _UNITS:
+        if seconds >= size:
+            count, rest = divmod(seconds, size)
+            more = rest // (size // parts)
+            return f"{count} {unit} {more} {smaller}" if more else f"{count} {unit}"
+    return f"{seconds} s"
+
+
+_UNITS = (("d", 86_400, "h", 24), ("h", 3_600, "m", 60), ("m", 60, "s", 60))
+"""A unit, its seconds, the next smaller unit, and how many of those it has."""
 
 
 def since(moment: datetime | None, now: datetime) -> str:

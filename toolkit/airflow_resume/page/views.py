@@ -10,8 +10,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlencode
+from urllib.parse import quote_plus, urlencode
 from zlib import crc32
 
 from airflow_resume.operating import loop_rows
@@ -147,10 +148,12 @@ def noun_of(key: str) -> tuple[str, Kind] | None:
     return next((found for prefix, found in _KIND_OF.items() if key.startswith(prefix)), None)
 
 
-def _kind_of(entry: Entry) -> Kind:
-    found = noun_of(entry.key)
+@lru_cache(maxsize=1_000)
+def _kind_of(key: str) -> Kind:
+    """The kind of a record that was found, by its key. Instances of a mapped task have the same keys."""
+    found = noun_of(key)
     if found is None:
-        raise KeyError(entry.key)
+        raise KeyError(key)
     return found[1]
 
 
@@ -171,7 +174,7 @@ def listed(
         with_run: name the Dag run too.
         seen: the Dags whose names may be shown with a mark; None: all.
     """
-    kinds = [_kind_of(entry) for entry in entries]
+    kinds = [_kind_of(entry.key) for entry in entries]
     rows = [glance_of(kind, entry, now) for kind, entry in zip(kinds, entries, strict=True)]
     tones = [_tone(row) for row in rows]
     pages = max((len(rows) + PER_PAGE - 1) // PER_PAGE, 1)
@@ -270,7 +273,7 @@ def _line(kind: Kind, entry: Entry, row: Any, now: datetime, *, with_run: bool =
 
 
 def _card(entry: Entry, now: datetime, link: str | None, seen: AbstractSet[str] | None) -> Card:
-    kind = _kind_of(entry)
+    kind = _kind_of(entry.key)
     row = without_names(row_of(kind, entry, now), seen)
     is_read = not isinstance(row, UnreadableRow) and row.state != "typed"
     record = decoded(entry, kind.record) if is_read else None
@@ -337,8 +340,13 @@ def action_of(place: Place) -> str:
 
 def query_of(place: TaskPlace) -> str:
     """What names a task instance in an address."""
-    names = {"dag_id": place.dag_id, "run_id": place.run_id, "task_id": place.task_id, "map_index": place.map_index}
-    return urlencode(names if place.region_id is None else {**names, "region_id": place.region_id})
+    region = "" if place.region_id is None else f"&region_id={quote_plus(place.region_id)}"
+    return f"{_query_of(place.dag_id, place.run_id, place.task_id)}&map_index={place.map_index}{region}"
+
+
+@lru_cache(maxsize=1_000)
+def _query_of(dag_id: str, run_id: str, task_id: str) -> str:
+    return urlencode({"dag_id": dag_id, "run_id": run_id, "task_id": task_id})
 
 
 def where(place: Place, *, with_run: bool = False) -> str:
