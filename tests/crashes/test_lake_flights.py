@@ -89,6 +89,7 @@ def test_two_runs_of_a_script_at_once_write_each_flight_once(lake: Lake, flights
 
 
 def test_two_tasks_that_append_to_one_table_at_once_are_in_nobodys_way(lake: Lake, flights: Any) -> None:
-    with flights(number=1).started() as task, flights().started() as script:
+    options = {"patience": 60}
+    with flights(number=1, **options).started() as task, flights(**options).started() as script:
         assert {task.end(), script.end()} == {ENDED}
     assert lake.ids() == sorted([*range(COUNT)] * 2)
