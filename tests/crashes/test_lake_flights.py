@@ -49,7 +49,7 @@ def test_kills_at_random_moments_lose_and_repeat_nothing(lake: Lake, flights: An
             assert found == list(range(len(found)))
             assert len(found) % PAGE == 0
     each_once(lake)
-    assert kills >= 5
+    assert kills >= 3  # how far a child gets before its SIGKILL depends on the machine
 
 
 @pytest.mark.parametrize("place", ["before the commit", "in the commit"])
