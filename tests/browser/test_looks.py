@@ -193,7 +193,7 @@ def test_what_a_user_typed_runs_nothing(server: PageServer, opened: Opened) -> N
             watched.tab.goto(server.url + server.page(path))
             watched.tab.wait_for_timeout(5_500)
             text = watched.tab.locator("main").inner_text()
-            assert SCRIPT.replace("\u202e", r"\u202e") in text, path  # what turns the writing round is shown as its code
+            assert SCRIPT.replace("\u202e", r"\u202e") in text, path  # it is shown as its code
             assert watched.tab.locator("main script, main img").count() == 0
 
 
