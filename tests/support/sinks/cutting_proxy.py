@@ -41,7 +41,11 @@ class CuttingProxy:
         with suppress(OSError):
             while True:
                 client, _ = self._socket.accept()
-                server = socket.create_connection(self._server)
+                try:
+                    server = socket.create_connection(self._server)
+                except OSError:  # the server is away
+                    client.close()
+                    continue
                 self._open += [client, server]
                 threading.Thread(target=self._serve, args=(client, server), daemon=True).start()
 
