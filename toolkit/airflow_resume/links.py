@@ -16,7 +16,7 @@ _SECRET = re.compile(
 
 
 def shown_link(address: object) -> str | None:
-    """An address that may be shown as a link; None if it is none of the web.
+    """The address as it may be shown in a link; None if it is not an address of the web.
 
     A user, a password, and parameters whose name says that they are secret are left out.
     """

@@ -337,7 +337,7 @@ def entry_of(api: AirflowApi, place: Place, key: str) -> Entry | None:
 
 
 def link_of(api: AirflowApi, place: TaskPlace) -> str | None:
-    """The address of the job of a task instance in its own system; None if there is none, or it may not be seen."""
+    """The address of a job in its own system; None if the job has no address, or the user may not see it."""
     path = f"{place.task}/xcomEntries/{LINK_KEY}"
     try:
         found = api.found(path, map_index=place.map_index)

@@ -122,7 +122,7 @@ def is_there(session: Session, dag_id: str, run_id: str | None = None, task_id: 
 
 
 def asset_name(session: Session, asset_id: int) -> str | None:
-    """The name of an asset; None if there is none."""
+    """The name of an asset; None if there is no such asset."""
     return session.scalar(select(AssetModel.name).where(AssetModel.id == asset_id))
 
 

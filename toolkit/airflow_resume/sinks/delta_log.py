@@ -116,7 +116,7 @@ def _restored_to(info: Mapping[str, Any], target: str) -> int:
 def _with_the_files_of(
     commit: LoggedCommit, before: Iterable[LoggedCommit], last: int | None, target: str
 ) -> int | None:
-    """The newest earlier version that had the files which the table has after a commit; `last` if there is none.
+    """The newest earlier version with the files that the table has after a commit; `last` if no version has them.
 
     A person who deletes all that was written since some version does the same to the rows as a restore to it. So it
     does not matter which of the two it was.

@@ -83,7 +83,7 @@ class Keeper:
         )
 
     def check_use_with(self, check: Callable[[], None]) -> None:
-        """Call this before each use of the connection. Without a sink there is none."""
+        """Call this before each use of the connection. Without a sink there is no connection, so it is never called."""
 
     @property
     def kept(self) -> LoopRecord | None:
