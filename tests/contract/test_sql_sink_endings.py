@@ -174,6 +174,46 @@ def test_a_skipped_element_does_not_hide_it(
     assert rows_in(engine) == [1, 2, 3]
 
 
+COMMITTING = {
+    "postgresql": (
+        "CREATE PROCEDURE committing() LANGUAGE plpgsql AS 'BEGIN COMMIT; END'",
+        "CREATE FUNCTION by_itself() RETURNS int LANGUAGE plpgsql AS 'BEGIN COMMIT; RETURN 1; END'",
+        "CREATE FUNCTION by_a_procedure() RETURNS int LANGUAGE plpgsql AS 'BEGIN CALL committing(); RETURN 1; END'",
+        "CREATE FUNCTION by_a_row() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN COMMIT; RETURN NEW; END'",
+        "CREATE TRIGGER by_a_row BEFORE INSERT ON flights FOR EACH ROW WHEN (NEW.id = 99) EXECUTE FUNCTION by_a_row()",
+    ),
+    "mysql": (
+        "CREATE PROCEDURE committing() BEGIN COMMIT; END",
+        "CREATE FUNCTION by_itself() RETURNS int BEGIN COMMIT; RETURN 1; END",
+        "CREATE FUNCTION by_a_procedure() RETURNS int BEGIN CALL committing(); RETURN 1; END",
+        "CREATE TRIGGER by_a_row BEFORE INSERT ON flights FOR EACH ROW BEGIN IF NEW.id = 99 THEN CALL committing();"
+        " END IF; END",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", COMMITTING)
+@pytest.mark.parametrize(
+    "statement", ["SELECT by_itself()", "SELECT by_a_procedure()", "INSERT INTO flights (id) VALUES (99)"]
+)
+def test_no_function_and_no_trigger_can_commit(
+    kind: str, statement: str, sink: SqlSink, engine: Engine, attempt: TaskAttempt
+) -> None:
+    """So what only inserts, updates, deletes and selects needs no guard."""
+    for made in COMMITTING[kind]:
+        with suppress(DBAPIError), engine.begin() as connection:  # MySQL refuses one when it is made
+            connection.exec_driver_sql(made)
+
+    def run(loop: Any) -> None:
+        loop.connection.exec_driver_sql(statement)
+
+    with pytest.raises(DBAPIError):
+        load(sink, attempt, run, fails=False)
+    assert rows_in(engine) == [1, 2]
+    load(sink, attempt.retry(), lambda _loop: None, fails=False)
+    assert rows_in(engine) == [1, 2, 3, 4, 5, 30]
+
+
 KILLED = """
     import os, signal, sys
     from sqlalchemy import create_engine, insert
@@ -244,6 +284,39 @@ def test_a_connection_of_the_driver_that_was_taken_in_an_earlier_element_is_guar
                 if number == fail_at:
                     if ends:
                         execute("COMMIT")
+                    raise BodyError
+
+    with pytest.raises(BodyError):
+        append(attempt, 3)
+    if ends:
+        with pytest.raises(SinkUnsafeError, match="was committed without its position"):
+            append(attempt.retry(), None)
+        assert rows_in(engine) == [1, 2, 3]
+    else:
+        append(attempt.retry(), None)
+        assert rows_in(engine) == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("ends", [False, True])
+def test_nor_does_the_driver_hide_behind_a_connection_that_was_kept(
+    sink: SqlSink, engine: Engine, attempt: TaskAttempt, *, ends: bool
+) -> None:
+    """The driver's connection is asked for in the third element, before `loop.connection` was used there."""
+
+    def append(attempt: TaskAttempt, fail_at: int | None) -> None:
+        with checkpoint([1, 2, 3, 4], name="rows", sink=sink, context=attempt.context) as loop:
+            kept: Any = None
+            for number in loop:
+                if kept is None or number != 3:
+                    kept = loop.connection
+                    kept.execute(insert(ROWS), {"id": number})
+                    continue
+                cursor = kept.connection.cursor()
+                cursor.execute("INSERT INTO flights (id) VALUES (3)")
+                if ends:
+                    cursor.execute("COMMIT")
+                cursor.close()
+                if number == fail_at:
                     raise BodyError
 
     with pytest.raises(BodyError):
@@ -419,6 +492,9 @@ def test_an_error_after_the_driver_was_used_as_it_should_be_is_done_again(
         engine.dispose()
 
 
+OR_ROLLBACK = ROWS.insert().prefix_with("OR ROLLBACK").values(id=1)
+
+
 def fails_and_rolls_back(loop: Any) -> None:
     statement = {
         "sqlite": "INSERT OR ROLLBACK INTO flights (id) VALUES (1)",
@@ -463,7 +539,10 @@ def test_psycopg2_that_is_set_to_autocommit_is_noticed_too(tmp_path: Path, attem
         engine.dispose()
 
 
-def test_so_is_one_that_sqlite_has_rolled_back_because_of_a_row(tmp_path: Path, attempt: TaskAttempt) -> None:
+@pytest.mark.parametrize("statement", [text("INSERT OR ROLLBACK INTO flights (id) VALUES (1)"), OR_ROLLBACK])
+def test_so_is_one_that_sqlite_has_rolled_back_because_of_a_row(
+    tmp_path: Path, attempt: TaskAttempt, statement: Any
+) -> None:
     with place_of("sqlite", tmp_path) as url:
         engine = create_engine(url)
         sink = SqlSink(engine)
@@ -472,7 +551,7 @@ def test_so_is_one_that_sqlite_has_rolled_back_because_of_a_row(tmp_path: Path, 
 
         def roll_back(loop: Any) -> None:
             with suppress(DBAPIError):
-                loop.connection.execute(text("INSERT OR ROLLBACK INTO flights (id) VALUES (1)"))
+                loop.connection.execute(statement)
 
         with pytest.raises(SinkError, match="was rolled back"):
             load(sink, attempt, roll_back, fails=False)
@@ -482,8 +561,16 @@ def test_so_is_one_that_sqlite_has_rolled_back_because_of_a_row(tmp_path: Path, 
         engine.dispose()
 
 
+BY_TEXT = (
+    text("UPDATE flights SET name = 'a' WHERE id = 100"),
+    text("UPDATE flights SET name = 'a' WHERE id = 101"),
+)
+BUILT = tuple(ROWS.update().where(ROWS.c.id == number).values(name="a") for number in (100, 101))
+
+
+@pytest.mark.parametrize("updates", [BY_TEXT, BUILT], ids=["text", "built"])
 @pytest.mark.parametrize("skips", [False, True])
-def test_and_the_victim_of_a_deadlock(tmp_path: Path, attempt: TaskAttempt, *, skips: bool) -> None:
+def test_and_the_victim_of_a_deadlock(tmp_path: Path, attempt: TaskAttempt, updates: Any, *, skips: bool) -> None:
     """Two transactions update two rows in opposite orders; that of the loop has done less, and is the victim."""
     with place_of("mysql", tmp_path) as url:
         engine = create_engine(url)
@@ -498,8 +585,8 @@ def test_and_the_victim_of_a_deadlock(tmp_path: Path, attempt: TaskAttempt, *, s
             assert other.stdout is not None
             other.stdout.readline()
             try:
-                loop.connection.execute(text("UPDATE flights SET name = 'a' WHERE id = 100"))
-                loop.connection.execute(text("UPDATE flights SET name = 'a' WHERE id = 101"))
+                for update in updates:
+                    loop.connection.execute(update)
             finally:
                 other.communicate(timeout=30)
 
@@ -537,6 +624,22 @@ OTHER = """
         time.sleep(1)
         connection.execute(text("UPDATE flights SET name = 'b' WHERE id = 100"))
 """
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "mysql"])  # on PostgreSQL and DuckDB the transaction is of no use then
+def test_an_error_that_undoes_one_statement_only_may_be_caught(
+    sink: SqlSink, engine: Engine, attempt: TaskAttempt
+) -> None:
+    with engine.begin() as connection:
+        connection.execute(text("CREATE UNIQUE INDEX once ON flights (id)"))
+    with checkpoint([1, 2, 3], name="rows", sink=sink, context=attempt.context) as loop:
+        for number in loop:
+            loop.connection.execute(insert(ROWS), {"id": number})
+            with suppress(DBAPIError):
+                loop.connection.execute(insert(ROWS), {"id": 1})
+            if number == 2:
+                loop.connection.execute(insert(ROWS), {"id": 20})
+    assert rows_in(engine) == [1, 2, 3, 20]
 
 
 def test_a_body_that_deletes_its_position_is_told_so(sink: SqlSink, engine: Engine, attempt: TaskAttempt) -> None:

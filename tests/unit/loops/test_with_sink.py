@@ -635,8 +635,21 @@ def test_a_driver_that_was_kept_cannot_move_rows_into_a_later_commit(
     sink: SqlSink, engine: Engine, attempt: TaskAttempt
 ) -> None:
     with checkpoint([1, 2, 3], name="rows", sink=sink, context=attempt.context) as loop:
-        raw = broken(loop).connection.dbapi_connection
-        raw.execute("INSERT INTO flights (id) VALUES (100)")
+        kept: Any = None
+        for number in loop:
+            add(loop, number)
+            kept = loop.connection.connection.dbapi_connection
+            if number == 2:
+                break
+        kept.execute("INSERT INTO flights (id) VALUES (100)")
+    assert rows_in(engine) == [1]
+
+
+def test_nor_is_it_given_by_a_connection_that_was_kept(sink: SqlSink, engine: Engine, attempt: TaskAttempt) -> None:
+    with checkpoint([1, 2, 3], name="rows", sink=sink, context=attempt.context) as loop:
+        kept = broken(loop)
+        with pytest.raises(SinkUnsafeError, match="was left before its end"):
+            print(kept.connection)
     assert rows_in(engine) == [1]
 
 

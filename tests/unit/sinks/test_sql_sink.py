@@ -12,6 +12,7 @@ from sqlalchemy import create_engine, make_url
 from airflow_resume.compat import BaseHook
 from airflow_resume.errors import SinkUnsafeError
 from airflow_resume.sinks import SqlSink
+from airflow_resume.sinks.databases import DATABASES
 
 
 def test_the_hook_of_a_connection_makes_the_engine_when_it_is_first_needed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -71,3 +72,25 @@ def test_a_driver_for_an_event_loop_is_refused_by_name(url: str) -> None:
     pytest.importorskip(url.partition("+")[2].partition(":")[0].removesuffix("_async"))
     with pytest.raises(SinkUnsafeError, match="for an event loop"):
         _ = SqlSink(url).engine
+
+
+@pytest.mark.parametrize(
+    ("statement", "goes_on"),
+    [
+        ("INSERT INTO flights VALUES (1)", True),
+        ("\n  with found as (select 1) select * from found", True),
+        ("REPLACE INTO flights VALUES (1)", True),
+        ("UPDATE flights SET name = 'a;b'", False),
+        ("select 1; commit", False),
+        ("/*!50000 commit */", False),
+        ("/* why */ INSERT INTO flights VALUES (1)", False),
+        ("CALL hidden_commit()", False),
+        ("EXECUTE hidden", False),
+        ("DO $$ BEGIN COMMIT; END $$", False),
+        ("SAVEPOINT mine", False),
+        ("selected", False),
+        ("", False),
+    ],
+)
+def test_what_cannot_end_a_transaction(statement: str, *, goes_on: bool) -> None:
+    assert all(database.goes_on_after(statement) == goes_on for database in DATABASES.values())

@@ -3,9 +3,13 @@
 Theory of operation. A transaction begins when the connection is asked for (or used, if the body has kept it), so that
 nothing is locked while the loop fetches the next page. A body that ends the transaction by itself would separate its
 rows from the position. SQLAlchemy tells us before it commits, and before it executes a statement, and then we refuse.
-The driver's own connection tells us nothing: for that there is the guard, see `databases`. It begins with a note, see
-`rows`. If the body commits, the note is in the table, also if the process dies right after that, and no attempt goes on
-until a person has looked. If it rolls back and then commits, the note is gone: for that see `commit_traces`.
+Not everything is seen in this way: the driver's own connection tells us nothing, and a statement may call a procedure
+that commits. So before the first of these, the guard is set, see `databases`. It begins with a note, see `rows`. If the
+body commits, the note is in the table, also if the process dies right after that, and no attempt goes on until a person
+has looked. If it rolls back and then commits, the note is gone: for that see `commit_traces`.
+
+Most bodies only insert, update, delete and select. That ends no transaction, unless the database rolls it back because of
+an error, which the driver tells. So such a transaction has no note.
 
 A process that is forked in the body does nothing with the connection, see `forks`.
 """
@@ -79,6 +83,12 @@ class Guard:
         """What our last commit has left in the row. The note of the next transaction is named after it."""
         self.is_set = False
         """Whether the transaction has its note."""
+        self._has_worked = False
+        """Whether the body has executed a statement in this transaction."""
+        self._executes = False
+        """Whether the body executes a statement. If it still does so before the next one, that has failed."""
+        self._begins = False
+        """Whether SQLAlchemy begins a transaction, and is about to ask for the driver's connection itself."""
         self.transaction: int | None = None
         """The number of the transaction, where transactions have one."""
         self.is_eager = False
@@ -101,11 +111,12 @@ class Guard:
         event.listen(connection, "commit", self._about_to_commit)
         event.listen(connection, "rollback", self._about_to_roll_back)
         event.listen(connection, "before_cursor_execute", self._about_to_execute)
+        event.listen(connection, "after_cursor_execute", self._executed)
 
     # --- a transaction begins ---------------------------------------------------------------------------------
 
     def lend(self) -> Connection:
-        """The connection, in a transaction with a guard.
+        """The connection, in a transaction.
 
         Raises:
             SinkBusyError: another transaction has locked the database.
@@ -116,7 +127,7 @@ class Guard:
             raise self._broken
         self.begin()
         if not self.is_set:
-            self._set()
+            self._prepare(is_seen=True)
         return self.connection
 
     def begin(self) -> None:
@@ -125,14 +136,33 @@ class Guard:
             if not self.connection.in_transaction():
                 self.connection.begin()
 
+    def _prepare(self, *, is_seen: bool) -> None:
+        """Begin the transaction in the database too, and set the guard if it is needed.
+
+        Args:
+            is_seen: whether what follows cannot end the transaction, unless it is rolled back because of an error.
+
+        Raises:
+            SinkError: the transaction has ended.
+            SinkBusyError: another transaction has locked the database.
+        """
+        if self.has_ended():
+            raise self.found_ended()
+        if self.is_set:
+            return
+        with self.ourselves(), self._busy():
+            if not self.is_eager and is_seen and self._database.tells_roll_back(self.connection):
+                self._database.begin(self.connection)
+            else:
+                self._set()
+
     def _set(self) -> None:
         """Begin the transaction in the database too, if it has not begun there, and set the guard."""
-        with self.ourselves(), self._busy():
-            self._database.begin(self.connection)
-            self._database.set_savepoint(self.connection)
-            self.transaction = self._row.note(self.connection, self._claimant, self.stamp)
-            if self.is_eager:
-                self._traces.begin(self.connection, self.stamp.version)
+        self._database.begin(self.connection)
+        self._database.set_savepoint(self.connection)
+        self.transaction = self._row.note(self.connection, self._claimant, self.stamp)
+        if self.is_eager:
+            self._traces.begin(self.connection, self.stamp.version)
         self.is_set = True
 
     @contextmanager
@@ -159,14 +189,25 @@ class Guard:
     def _lends_driver(self) -> None:
         if self._is_ours:
             return
+        if self._begins:
+            self._begins = False
+            return
         self._process.check(self._target)
-        if not self.is_eager and self.is_set and self._problem is None and self.connection.in_transaction():
+        if self.check_use is not None:
+            self.check_use()
+        was_eager, self.is_eager = self.is_eager, True
+        if self._problem is not None or self._broken is not None:
+            return
+        self.begin()
+        if not self.is_set:
+            self._prepare(is_seen=False)
+        elif not was_eager:
             with self.ourselves():
                 self._traces.begin(self.connection, self.stamp.version)
-        self.is_eager = True
 
     def _begun(self, _connection: Connection) -> None:
-        self.is_set = False
+        self.is_set = self._has_worked = self._executes = False
+        self._begins = not self._is_ours
 
     def _about_to_commit(self, connection: Connection) -> None:
         self._process.check(self._target)
@@ -181,7 +222,7 @@ class Guard:
         if not self._is_ours:
             self._problem = "rolled back"
 
-    def _about_to_execute(self, _c: Any, _cursor: Any, statement: str, *_: Any) -> None:
+    def _about_to_execute(self, _connection: Connection, _cursor: Any, statement: str, *_: Any) -> None:
         self._process.check(self._target)
         if self._is_ours:
             return
@@ -191,17 +232,20 @@ class Guard:
             return
         if self._broken is not None:
             raise self._broken
-        if not self.is_set:
-            self._set()
-        elif self._has_ended():
-            raise self.found_ended()
+        self._prepare(is_seen=self._database.goes_on_after(statement))
+        self._executes = True
         if (found := self._database.ends.match(statement)) is not None:
             what = " ".join(found["what"].upper().split())
             raise ended_by_body(f"The body executes {what}, which ends the transaction.", self._target)
 
+    def _executed(self, *_: Any) -> None:
+        if not self._is_ours:
+            self._executes, self._has_worked = False, True
+
     def _is_begun_by_engine(self, statement: str) -> bool:
         """Whether a listener of the engine begins the transaction, as recipes for SQLite do."""
-        return not self.is_set and self._database.is_begin(self.connection, statement)
+        with self.ourselves():
+            return not self.is_set and self._database.is_begin(self.connection, statement)
 
     def check(self) -> None:
         """Check that the transaction is still ours, as far as the body was seen.
@@ -218,9 +262,12 @@ class Guard:
 
     # --- a transaction that has ended -------------------------------------------------------------------------
 
-    def _has_ended(self) -> bool:
+    def has_ended(self) -> bool:
+        """Whether the transaction has certainly ended, as far as the driver knows. The savepoint may know more."""
         with self.ourselves():
-            return self._database.has_ended(self.connection, self.transaction)
+            if self.is_set:
+                return self._database.has_ended(self.connection, self.transaction)
+            return self._has_worked and self._database.rolled_back(self.connection, after_error=self._executes)
 
     def found_ended(self) -> SinkError:
         """The error for a transaction that has ended in the body, found before anything else is written."""
