@@ -94,7 +94,7 @@ def _disposed(engine: Engine) -> Iterator[Engine]:
 
 def on(name: str, engine: Engine, page: int, scale: Scale) -> list[Result]:
     """A sink beside the same pages without one."""
-    count = scale.size(100_000 if page == TARGET else 20_000, quick=1_000)
+    count = scale.size(50_000 if page == TARGET else 10_000, quick=1_000)
     rows = rows_of(count)
     return compare(
         f"a row in pages of {page:,} to {name}",
@@ -106,7 +106,7 @@ def on(name: str, engine: Engine, page: int, scale: Scale) -> list[Result]:
         },
         per=count,
         unit="us",
-        rounds=scale.rounds(7),
+        rounds=scale.rounds(5),
         targets={PLAIN: (ratio_at_most(1.1),)} if page == TARGET and not scale.quick else {},
         headline=name == "PostgreSQL" and page == TARGET,
     )
@@ -143,7 +143,9 @@ def beside_dlt(dlt: Worker, scale: Scale) -> list[Result]:
 def rows_of(count: int) -> list[dict[str, Any]]:
     with open_csv(published_csv()) as (lines, _size):
         read = islice(csv.DictReader(lines), count)
-        return [{"id": number} | {field: _value(field, row[field]) for field in FIELDS} for number, row in enumerate(read)]
+        return [
+            {"id": number} | {field: _value(field, row[field]) for field in FIELDS} for number, row in enumerate(read)
+        ]
 
 
 def _value(field: str, text: str) -> str | int | None:

@@ -6,6 +6,7 @@ import json
 import os
 import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 os.environ["RUNTIME__DLTHUB_TELEMETRY"] = "false"
@@ -16,8 +17,7 @@ from protocol import serve, wall_time
 
 
 def load(file: str, page: int, url: str, schema: str) -> float:
-    with open(file) as text:
-        rows = json.load(text)
+    rows = json.loads(Path(file).read_text())
 
     def flights(id: Any = dlt.sources.incremental("id", initial_value=-1)) -> Iterator[Any]:  # noqa: A002, B008
         for start in range(0, len(rows), page):

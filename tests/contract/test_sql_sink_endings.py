@@ -174,6 +174,7 @@ def test_a_skipped_element_does_not_hide_it(
     assert rows_in(engine) == [1, 2, 3]
 
 
+WHEN_99 = "BEGIN IF NEW.id = 99 THEN CALL committing(); END IF; END"
 COMMITTING = {
     "postgresql": (
         "CREATE PROCEDURE committing() LANGUAGE plpgsql AS 'BEGIN COMMIT; END'",
@@ -186,8 +187,7 @@ COMMITTING = {
         "CREATE PROCEDURE committing() BEGIN COMMIT; END",
         "CREATE FUNCTION by_itself() RETURNS int BEGIN COMMIT; RETURN 1; END",
         "CREATE FUNCTION by_a_procedure() RETURNS int BEGIN CALL committing(); RETURN 1; END",
-        "CREATE TRIGGER by_a_row BEFORE INSERT ON flights FOR EACH ROW BEGIN IF NEW.id = 99 THEN CALL committing();"
-        " END IF; END",
+        f"CREATE TRIGGER by_a_row BEFORE INSERT ON flights FOR EACH ROW {WHEN_99}",
     ),
 }
 

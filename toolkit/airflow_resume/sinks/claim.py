@@ -17,6 +17,7 @@ from airflow_resume.sinks.checks import autocommits, check_autocommit, check_eng
 from airflow_resume.sinks.contention import LOOK_SECONDS, Races, Watch, raced, refusal
 from airflow_resume.sinks.databases import DATABASES
 from airflow_resume.sinks.decide import Claiming, Held, OnContention, Stamp, decide_claim
+from airflow_resume.sinks.guard import Guard
 from airflow_resume.sinks.refusals import busy, in_use, kept_without_position, without_rights
 from airflow_resume.sinks.rows import FoundRow, PositionRow, make_table
 from airflow_resume.sinks.transaction import SqlPosition
@@ -74,15 +75,16 @@ class Claim:
                 check_engine(connection, self._table, self._target)
             self._check_roll_back(connection, row)
             found = self._claim(connection, row, claimant)
-            return SqlPosition(
+            guard = Guard(
                 connection,
                 row,
                 self._database,
                 target=self._target,
                 claimant=claimant,
-                found=found,
+                stamp=found.stamp,
                 patience=self._patience,
             )
+            return SqlPosition(guard, found.position)
         except DBAPIError as error:
             connection.close()
             if (named := self._named(error, row)) is None:

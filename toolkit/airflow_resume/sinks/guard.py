@@ -8,8 +8,8 @@ that commits. So before the first of these, the guard is set, see `databases`. I
 body commits, the note is in the table, also if the process dies right after that, and no attempt goes on until a person
 has looked. If it rolls back and then commits, the note is gone: for that see `commit_traces`.
 
-Most bodies only insert, update, delete and select. That ends no transaction, unless the database rolls it back because of
-an error, which the driver tells. So such a transaction has no note.
+Most bodies only insert, update, delete and select. That ends no transaction, unless the database rolls it back because
+of an error, which the driver tells. So such a transaction has no note.
 
 A process that is forked in the body does nothing with the connection, see `forks`.
 """
@@ -77,8 +77,8 @@ class Guard:
         stamp: Stamp,
         patience: float,
     ) -> None:
-        self.connection, self._row, self._database, self._target = connection, row, database, target
-        self._claimant, self._patience = claimant, patience
+        self.connection, self.row, self.database, self.target = connection, row, database, target
+        self.claimant, self._patience = claimant, patience
         self.stamp = stamp
         """What our last commit has left in the row. The note of the next transaction is named after it."""
         self.is_set = False
@@ -122,7 +122,7 @@ class Guard:
             SinkBusyError: another transaction has locked the database.
             SinkUnsafeError: this is a fork of the process.
         """
-        self._process.check(self._target)
+        self._process.check(self.target)
         if self._broken is not None:
             raise self._broken
         self.begin()
@@ -151,16 +151,16 @@ class Guard:
         if self.is_set:
             return
         with self.ourselves(), self._busy():
-            if not self.is_eager and is_seen and self._database.tells_roll_back(self.connection):
-                self._database.begin(self.connection)
+            if not self.is_eager and is_seen and self.database.tells_roll_back(self.connection):
+                self.database.begin(self.connection)
             else:
                 self._set()
 
     def _set(self) -> None:
         """Begin the transaction in the database too, if it has not begun there, and set the guard."""
-        self._database.begin(self.connection)
-        self._database.set_savepoint(self.connection)
-        self.transaction = self._row.note(self.connection, self._claimant, self.stamp)
+        self.database.begin(self.connection)
+        self.database.set_savepoint(self.connection)
+        self.transaction = self.row.note(self.connection, self.claimant, self.stamp)
         if self.is_eager:
             self._traces.begin(self.connection, self.stamp.version)
         self.is_set = True
@@ -171,8 +171,8 @@ class Guard:
         try:
             yield
         except DBAPIError as error:
-            if self._database.was_locked(error):
-                raise busy(self._row.identity, self._target) from error
+            if self.database.was_locked(error):
+                raise busy(self.row.identity, self.target) from error
             raise
 
     @contextmanager
@@ -192,7 +192,7 @@ class Guard:
         if self._begins:
             self._begins = False
             return
-        self._process.check(self._target)
+        self._process.check(self.target)
         if self.check_use is not None:
             self.check_use()
         was_eager, self.is_eager = self.is_eager, True
@@ -210,20 +210,20 @@ class Guard:
         self._begins = not self._is_ours
 
     def _about_to_commit(self, connection: Connection) -> None:
-        self._process.check(self._target)
+        self._process.check(self.target)
         if not self._is_ours:
             self._problem = "committed"
             # After an error here SQLAlchemy takes the transaction for ended, and would not roll it back any more.
             connection.dialect.do_rollback(connection.connection)
-            raise ended_by_body("The body commits the transaction by itself.", self._target)
+            raise ended_by_body("The body commits the transaction by itself.", self.target)
 
     def _about_to_roll_back(self, _connection: Connection) -> None:
-        self._process.check(self._target)
+        self._process.check(self.target)
         if not self._is_ours:
             self._problem = "rolled back"
 
     def _about_to_execute(self, _connection: Connection, _cursor: Any, statement: str, *_: Any) -> None:
-        self._process.check(self._target)
+        self._process.check(self.target)
         if self._is_ours:
             return
         if self.check_use is not None:
@@ -232,11 +232,11 @@ class Guard:
             return
         if self._broken is not None:
             raise self._broken
-        self._prepare(is_seen=self._database.goes_on_after(statement))
+        self._prepare(is_seen=self.database.goes_on_after(statement))
         self._executes = True
-        if (found := self._database.ends.match(statement)) is not None:
+        if (found := self.database.ends.match(statement)) is not None:
             what = " ".join(found["what"].upper().split())
-            raise ended_by_body(f"The body executes {what}, which ends the transaction.", self._target)
+            raise ended_by_body(f"The body executes {what}, which ends the transaction.", self.target)
 
     def _executed(self, *_: Any) -> None:
         if not self._is_ours:
@@ -245,7 +245,7 @@ class Guard:
     def _is_begun_by_engine(self, statement: str) -> bool:
         """Whether a listener of the engine begins the transaction, as recipes for SQLite do."""
         with self.ourselves():
-            return not self.is_set and self._database.is_begin(self.connection, statement)
+            return not self.is_set and self.database.is_begin(self.connection, statement)
 
     def check(self) -> None:
         """Check that the transaction is still ours, as far as the body was seen.
@@ -254,11 +254,11 @@ class Guard:
             SinkUnsafeError: the body has ended it by itself, or this is a fork of the process.
             SinkError: it was rolled back.
         """
-        self._process.check(self._target)
+        self._process.check(self.target)
         if self._broken is not None:
             raise self._broken
         if self._problem is not None:
-            raise ended_by_body(f"The body has {self._problem} the transaction by itself.", self._target)
+            raise ended_by_body(f"The body has {self._problem} the transaction by itself.", self.target)
 
     # --- a transaction that has ended -------------------------------------------------------------------------
 
@@ -266,8 +266,8 @@ class Guard:
         """Whether the transaction has certainly ended, as far as the driver knows. The savepoint may know more."""
         with self.ourselves():
             if self.is_set:
-                return self._database.has_ended(self.connection, self.transaction)
-            return self._has_worked and self._database.rolled_back(self.connection, after_error=self._executes)
+                return self.database.has_ended(self.connection, self.transaction)
+            return self._has_worked and self.database.rolled_back(self.connection, after_error=self._executes)
 
     def found_ended(self) -> SinkError:
         """The error for a transaction that has ended in the body, found before anything else is written."""
@@ -276,9 +276,9 @@ class Guard:
         self.is_set = False
         unfinished = self.read()[1]
         if unfinished is not None:
-            self._broken = kept_without_position(self._row, unfinished, self._target)
+            self._broken = kept_without_position(self.row, unfinished, self.target)
         else:
-            self._broken = self.left_note() if may_be_kept else rolled_back(self._row.identity, self._target)
+            self._broken = self.left_note() if may_be_kept else rolled_back(self.row.identity, self.target)
         return self._broken
 
     def may_have_kept(self) -> bool:
@@ -290,32 +290,32 @@ class Guard:
             return False
         try:
             with self.ourselves():
-                return self._database.keeps_each(self.connection, self.transaction) or self._traces.shows_another(
+                return self.database.keeps_each(self.connection, self.transaction) or self._traces.shows_another(
                     self.connection, self.stamp.version
                 )
         except Exception as error:  # noqa: BLE001  the connection is lost, and so is what was not committed
-            log.debug("%s: it is not known whether rows were kept: %r", self._target, error)
+            log.debug("%s: it is not known whether rows were kept: %r", self.target, error)
             return False
 
     def left_note(self) -> SinkUnsafeError:
         """Commit a note, so that no attempt goes on until a person has looked. Returns the error that says so."""
-        with self.ourselves(), self._database.short_transaction(self.connection, self._patience):
-            unfinished = self._row.unfinished(self.connection)
+        with self.ourselves(), self.database.short_transaction(self.connection, self._patience):
+            unfinished = self.row.unfinished(self.connection)
             if unfinished is None:
-                self._row.note(self.connection, self._claimant, self.stamp)
-                unfinished = self._row.unfinished(self.connection)
+                self.row.note(self.connection, self.claimant, self.stamp)
+                unfinished = self.row.unfinished(self.connection)
                 self.connection.commit()
         assert unfinished is not None  # noqa: S101  it was written above
-        return kept_without_position(self._row, unfinished, self._target, rolled_back=True)
+        return kept_without_position(self.row, unfinished, self.target, rolled_back=True)
 
     def read(self) -> tuple[FoundRow | None, Unfinished | None]:
         """The row and a note, read in a transaction of its own.
 
         Where rows can be locked, this waits for a commit that is still under way, whose reply was lost.
         """
-        with self.ourselves(), self._database.short_transaction(self.connection, self._patience):
-            found = self._row.read(self.connection, lock=True)
-            return found, self._row.unfinished(self.connection)
+        with self.ourselves(), self.database.short_transaction(self.connection, self._patience):
+            found = self.row.read(self.connection, lock=True)
+            return found, self.row.unfinished(self.connection)
 
     def drop_connection(self) -> None:
         """Have the database roll back, and use a new connection from now on.
@@ -355,7 +355,7 @@ class Guard:
             try:
                 self.roll_back()
             except Exception as error:  # noqa: BLE001  without its connection, the database rolls back by itself
-                log.debug("%s: the roll back failed: %r", self._target, error)
+                log.debug("%s: the roll back failed: %r", self.target, error)
                 self.drop_connection()
         self._problem = self._broken = None
         if self.is_set:
@@ -370,8 +370,8 @@ class Guard:
                 self.drop_connection()  # it may commit each statement
                 log.error("%s", self.left_note())
         except Exception as error:  # noqa: BLE001  the next claim looks again
-            log.debug("%s: it is not known whether rows were kept: %r", self._target, error)
+            log.debug("%s: it is not known whether rows were kept: %r", self.target, error)
         else:
             if unfinished is not None:
                 self.drop_connection()  # whatever the body has set in it
-                log.error("%s", kept_without_position(self._row, unfinished, self._target))
+                log.error("%s", kept_without_position(self.row, unfinished, self.target))

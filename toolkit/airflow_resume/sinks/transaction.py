@@ -17,12 +17,9 @@ from sqlalchemy.exc import DBAPIError
 
 from airflow_resume.errors import ResumeError, SinkError, SinkUnsafeError, SupersededError
 from airflow_resume.shown import get_logger
-from airflow_resume.sink_protocol import Claimant
-from airflow_resume.sinks.databases import Database
 from airflow_resume.sinks.decide import Committed, Stamp, decide_commit
 from airflow_resume.sinks.guard import Guard
 from airflow_resume.sinks.refusals import busy, kept_without_position, rolled_back
-from airflow_resume.sinks.rows import FoundRow, PositionRow
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,33 +33,16 @@ class SqlPosition:
     """A position that this attempt has claimed. Made by `claim.Claim`.
 
     Args:
-        connection: that is used for nothing else.
-        row: of the position.
-        database: of the connection.
-        target: what it is called in messages.
-        claimant: who has claimed it.
-        found: the row as the claim left it.
-        patience: how long to wait for a lock, in seconds.
+        guard: of the transactions of the connection.
+        position: as the claim has found it; None if there is none.
     """
 
-    def __init__(
-        self,
-        connection: Connection,
-        row: PositionRow,
-        database: Database,
-        *,
-        target: str,
-        claimant: Claimant,
-        found: FoundRow,
-        patience: float,
-    ) -> None:
-        self._connection, self._row, self._database, self._target = connection, row, database, target
-        self._claimant, self.position = claimant, found.position
+    def __init__(self, guard: Guard, position: JsonValue) -> None:
+        self._guard, self.position = guard, position
+        self._connection, self._row, self._database = guard.connection, guard.row, guard.database
+        self._target = guard.target
         self._is_lost = False
         """Whether another attempt has claimed the position."""
-        self._guard = Guard(
-            connection, row, database, target=target, claimant=claimant, stamp=found.stamp, patience=patience
-        )
 
     @property
     def connection(self) -> Connection:
@@ -265,5 +245,5 @@ class SqlPosition:
     def _give_back(self) -> None:
         self._guard.begin()
         self._database.begin(self._connection)
-        if self._row.release(self._connection, self._guard.stamp, self._claimant):
+        if self._row.release(self._connection, self._guard.stamp, self._guard.claimant):
             self._connection.commit()
