@@ -6,7 +6,7 @@ import shutil
 import sys
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +42,18 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
         yield running
 
 
+_shared = ExitStack()
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Stop the shared Airflow when no test uses it any more: its scheduler takes a sixth of a processor.
+
+    Processes of xdist play all tests that use it one after the other, see `ByStage`.
+    """
+    if hasattr(item.config, "workerinput") and SHARED not in _fixtures(item):
+        _shared.close()
+
+
 @pytest.fixture(scope="session")
 def shared_stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
     """A real Airflow for the Dags of the jobs and the loops, which gives a task up that is silent for 15 seconds."""
@@ -51,7 +63,8 @@ def shared_stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
     options: dict[str, Any] = {"heartbeat_timeout": HEARTBEAT_TIMEOUT, "triggerer": True, "progress": say}
     # By this name its jobs are known as its own; the address on loopback is that of many.
     env = {"AIRFLOW__AIRFLOW_RESUME__DEPLOYMENT": home.parent.name}
-    with Stage(home, dags=dags, flights=few_flights(home), env=env, **options) as running:
+    with _shared:
+        running = _shared.enter_context(Stage(home, dags=dags, flights=few_flights(home), env=env, **options))
         for dag_id in ("ours", "ours_mapped", "upgraded", "downgraded", "edited_retries", "by_token", "loops"):
             running.airflow.wait_until_parsed(dag_id)
         # So that no run gets the id 0, which Airflow's mixin takes for none.
