@@ -77,6 +77,19 @@ class Report(BaseModel):
         (folder / "benchmarks.svg").write_text(drawn(written.results))
         return written
 
+    def renewed(self, newer: Report) -> Report:
+        """With the newer results where a row was measured again, and with its new rows at the end.
+
+        Raises:
+            ValueError: they were measured on another machine, or with other versions.
+        """
+        if newer.machine != self.machine:
+            raise ValueError(f"{newer.machine.described()}What is published was {self.machine.described().lower()}")
+        again = {result.row for result in newer.results}
+        return Report(
+            machine=self.machine, results=[*(old for old in self.results if old.row not in again), *newer.results]
+        )
+
     def full_table(self) -> str:
         """With the machine."""
         return f"{self.machine.described()}\n{documented(self.results)}"

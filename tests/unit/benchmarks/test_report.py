@@ -54,6 +54,17 @@ def test_a_report_keeps_the_digits_that_count_and_the_chart_is_drawn_from_them(t
     assert drawn(written.results) == (tmp_path / "benchmarks.svg").read_text() != drawn(found)
 
 
+def test_topics_that_are_measured_again_take_the_place_of_what_was_published() -> None:
+    machine = Machine(cores=2, cpu="a processor", system="Linux", versions={"python": "3.12.1"})
+    old = Report(machine=machine, results=two_results())
+    again = results("a step", {"ours": [2], "theirs": [4]}, unit="us") + results("a row", {"ours": [1]}, unit="us")
+    renewed = old.renewed(Report(machine=machine, results=again))
+    assert [result.row for result in renewed.results] == ["an element", "bytes", "a step", "a row"]
+    assert renewed.results[2].cost.median == 2
+    with pytest.raises(ValueError, match="on 4 cores"):
+        old.renewed(Report(machine=machine.model_copy(update={"cores": 4}), results=again))
+
+
 @pytest.mark.parametrize(
     ("value", "text"),
     [(0, "0"), (0.00123456, "0.00123"), (1, "1"), (9.876, "9.88"), (99.94, "99.9"), (12345.6, "12,346")],
