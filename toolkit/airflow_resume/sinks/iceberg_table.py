@@ -20,6 +20,7 @@ from datetime import datetime, timedelta, timezone
 from typing import Any, NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute
 from pyiceberg.catalog import load_catalog
 from pyiceberg.exceptions import CommitFailedException, NoSuchTableError, TableAlreadyExistsError
 from pyiceberg.serializers import FromInputFile
@@ -32,6 +33,8 @@ from airflow_resume.sinks.lake_position import LakeMovedError
 from airflow_resume.sinks.lake_record import LakeKey, LakeRecord
 from airflow_resume.sinks.lake_rows import RowWriter, fitted_rows
 
+pc: Any = pyarrow.compute
+"""Its functions are made when it is imported, so type checkers do not know them."""
 RECORD = "airflow-resume"
 """The name of the record in the summary of a snapshot."""
 PREFIX = "airflow-resume."
@@ -123,8 +126,31 @@ class IcebergLakeTable:
         return RowWriter(self.fitted)
 
     def fitted(self, rows: Any) -> pa.Table:
-        """Rows with the columns of the table."""
-        return fitted_rows(rows, self._arrow, self.target)
+        """Rows with the columns of the table.
+
+        Raises:
+            ValueError: they do not fit, or pyiceberg cannot write them to their partition.
+        """
+        fitted = fitted_rows(rows, self._arrow, self.target)
+        for field in self._table.spec().fields:
+            column = self._table.schema().find_column_name(field.source_id)
+            if column in fitted.column_names:  # and is not in a struct
+                self._check_partition(fitted.column(column), field.name)
+        return fitted
+
+    def _check_partition(self, column: pa.ChunkedArray, name: str) -> None:
+        """Refuse what pyiceberg (0.12) takes for a partition of its own, but does not find, or finds twice."""
+        if not pa.types.is_floating(column.type):
+            return
+        wide = column.cast(pa.float64())
+        is_minus_zero = pc.and_(pc.equal(wide, 0), pc.less(pc.divide(1.0, wide), 0))
+        found = pc.index(pc.or_(pc.is_nan(wide), is_minus_zero), True).as_py()
+        if found >= 0:
+            raise ValueError(
+                f"{column[found].as_py()!r} does not fit the partition {name} ({column.type}) of {self.target}:"
+                " pyiceberg would write the rows of 0.0 twice, and fails for NaN."
+                "\nAppend None or 0.0, or partition the table by another column."
+            )
 
     def look(self) -> LakeRecord | None:
         """Read the newest record of the key.
@@ -191,6 +217,7 @@ class IcebergLakeTable:
         now = datetime.now(timezone.utc)
         snapshot = transaction.table_metadata.current_snapshot()
         assert snapshot is not None  # noqa: S101  the transaction has made it
+        self._check_count(snapshot, sum(len(each) for each in pending))
         kept = {"at": now.isoformat(), "first": self._first, "snapshot": snapshot.snapshot_id, "record": text}
         transaction.set_properties({PREFIX + self.key.hashed: json.dumps(kept)})
         if old := list(self._forgotten(now)):
@@ -199,6 +226,18 @@ class IcebergLakeTable:
             self._commits(lambda: self._commit(transaction))
         except CommitFailedException as error:
             raise LakeMovedError(str(error)) from error
+
+    def _check_count(self, snapshot: Snapshot, wanted: int) -> None:
+        """Check that each row is in one file of the snapshot, before it is committed."""
+        added = 0 if snapshot.summary is None else int(snapshot.summary.additional_properties.get("added-records", 0))
+        if added != wanted:
+            raise SinkUnsafeError(
+                f"pyiceberg has written {added:,} rows for {wanted:,} to {self.target}, in whose partitions some values"
+                " are equal to several or to none. Nothing was committed.",
+                "Partition the table by other columns.",
+                problem="database",
+                sink=self.target,
+            )
 
     def _forgotten(self, now: datetime) -> Iterator[str]:
         for name, value in self._table.properties.items():
