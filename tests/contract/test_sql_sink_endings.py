@@ -81,12 +81,18 @@ EVERYWHERE: dict[str, Callable[[Any], object]] = {
     "driver_connection.commit()": lambda loop: loop.connection.connection.driver_connection.commit(),
     "a cursor of the driver": by_cursor("COMMIT"),
 }
+BY_RESULT: dict[str, Callable[[Any], object]] = {
+    "result.cursor.connection": lambda loop: loop.connection.exec_driver_sql("SELECT 1").cursor.connection.commit(),
+}
 ENDINGS: dict[str, dict[str, Callable[[Any], object]]] = {
-    "sqlite": EVERYWHERE,
-    "postgresql": {**EVERYWHERE, "select 1; commit": by_text("select 1; commit")},
+    "sqlite": {**EVERYWHERE, **BY_RESULT},
+    "postgresql": {**EVERYWHERE, **BY_RESULT, "select 1; commit": by_text("select 1; commit")},
     "duckdb": {**EVERYWHERE, "select 1; commit": by_text("select 1; commit")},
     "mysql": {
         **EVERYWHERE,
+        "result.context.cursor": lambda loop: loop.connection.exec_driver_sql(
+            "SELECT 1"
+        ).context.cursor.connection.commit(),
         "/*!50000 commit */": by_text("/*!50000 commit */"),
         "EXECUTE IMMEDIATE": by_text("EXECUTE IMMEDIATE 'commit'"),
         "PREPARE": by_text("PREPARE hidden FROM 'commit'", "EXECUTE hidden"),
@@ -199,7 +205,7 @@ COMMITTING = {
 def test_no_function_and_no_trigger_can_commit(
     kind: str, statement: str, sink: SqlSink, engine: Engine, attempt: TaskAttempt
 ) -> None:
-    """So what only inserts, updates, deletes and selects needs no guard."""
+    """So after a statement that only inserts, updates, deletes or selects, nothing can have been kept."""
     for made in COMMITTING[kind]:
         with suppress(DBAPIError), engine.begin() as connection:  # MySQL refuses one when it is made
             connection.exec_driver_sql(made)
@@ -522,6 +528,20 @@ def test_after_an_error_that_rolls_back_nothing_is_written_in_no_transaction(
         engine.dispose()
 
 
+@pytest.mark.parametrize("fails", [False, True])
+def test_so_is_a_text_that_rolls_back_and_commits(tmp_path: Path, attempt: TaskAttempt, *, fails: bool) -> None:
+    with place_of("postgresql", tmp_path) as url:
+        engine = create_engine(url.replace("+psycopg:", "+psycopg2:"))
+        sink = SqlSink(engine)
+        end = by_text("DO $$ BEGIN END $$; ROLLBACK; INSERT INTO flights (id) VALUES (777); COMMIT")
+        with pytest.raises((BodyError, SinkUnsafeError)):
+            load(sink, attempt, end, fails=fails)
+        with pytest.raises(SinkUnsafeError, match="was committed without its position"):
+            load(sink, attempt.retry(), lambda _loop: None, fails=False)
+        assert rows_in(engine) == [1, 2, 777]
+        engine.dispose()
+
+
 def test_psycopg2_that_is_set_to_autocommit_is_noticed_too(tmp_path: Path, attempt: TaskAttempt) -> None:
     with place_of("postgresql", tmp_path) as url:
         engine = AUTOCOMMITTING["postgresql"](url)
@@ -566,9 +586,11 @@ BY_TEXT = (
     text("UPDATE flights SET name = 'a' WHERE id = 101"),
 )
 BUILT = tuple(ROWS.update().where(ROWS.c.id == number).values(name="a") for number in (100, 101))
+# Its result tells no status of the transaction, in which pymysql could see that it has ended.
+RETURNING = (ROWS.insert().values(id=50).returning(ROWS.c.id), *BUILT)
 
 
-@pytest.mark.parametrize("updates", [BY_TEXT, BUILT], ids=["text", "built"])
+@pytest.mark.parametrize("updates", [BY_TEXT, BUILT, RETURNING], ids=["text", "built", "returning"])
 @pytest.mark.parametrize("skips", [False, True])
 def test_and_the_victim_of_a_deadlock(tmp_path: Path, attempt: TaskAttempt, updates: Any, *, skips: bool) -> None:
     """Two transactions update two rows in opposite orders; that of the loop has done less, and is the victim."""

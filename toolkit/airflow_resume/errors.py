@@ -633,10 +633,13 @@ class SinkUnsafeError(SinkError, ValueError, AirflowFailException):
             or wanted to. "option": an option of the loop or watermark contradicts exactly once. "use": the connection
             was used where it may not be. "foreign": the position belongs to another script. "lost": an earlier attempt
             has kept a position, and this sink has none. "kept": a body has committed rows without the position; no
-            attempt goes on until a person has looked. "history": the table has forgotten the position.
+            attempt goes on until a person has looked. "history": the table has forgotten the position. "pool": others
+            are given the same connection.
     """
 
-    problem: Literal["database", "autocommit", "engine", "ended", "option", "use", "foreign", "lost", "kept", "history"]
+    problem: Literal[
+        "database", "autocommit", "engine", "ended", "option", "use", "foreign", "lost", "kept", "history", "pool"
+    ]
 
 
 class SinkTableError(SinkError, AirflowFailException):

@@ -8,7 +8,7 @@ from airflow_resume.errors import SinkUnsafeError
 from airflow_resume.shown import get_logger
 
 if TYPE_CHECKING:
-    from sqlalchemy import Connection, Table
+    from sqlalchemy import Connection, Engine, Table
 
 log = get_logger(__name__)
 
@@ -37,6 +37,29 @@ def check_autocommit(connection: Connection, target: str) -> None:
     connection.rollback()
     if by_driver is True or by_options or begins_nothing:
         raise autocommits(target)
+
+
+def check_pool(engine: Engine, target: str) -> None:
+    """Check that a connection of the pool is given to nobody else while it is in use.
+
+    Args:
+        engine: whose pool it is.
+        target: what its database is called in messages.
+
+    Raises:
+        SinkUnsafeError: others get the same one, and would end the transaction.
+    """
+    from sqlalchemy.pool import SingletonThreadPool, StaticPool
+
+    if isinstance(engine.pool, (SingletonThreadPool, StaticPool)):
+        name = type(engine.pool).__name__
+        raise SinkUnsafeError(
+            f"The pool of the engine of {target} ({name}) gives one connection to everybody, who would commit the rows"
+            " of a body without the position, or roll them back.",
+            "Give the sink an engine with another pool. One of SQLite in memory has no other by default: use a file.",
+            problem="pool",
+            sink=target,
+        )
 
 
 def autocommits(target: str) -> SinkUnsafeError:

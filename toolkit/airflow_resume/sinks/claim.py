@@ -13,7 +13,7 @@ from sqlalchemy.exc import DBAPIError
 
 from airflow_resume.errors import SinkError
 from airflow_resume.sink_protocol import Claimant
-from airflow_resume.sinks.checks import autocommits, check_autocommit, check_engine
+from airflow_resume.sinks.checks import autocommits, check_autocommit, check_engine, check_pool
 from airflow_resume.sinks.contention import LOOK_SECONDS, Races, Watch, raced, refusal
 from airflow_resume.sinks.databases import DATABASES
 from airflow_resume.sinks.decide import Claiming, Held, OnContention, Stamp, decide_claim
@@ -66,6 +66,7 @@ class Claim:
             SinkTableError: there is no table, or this user has no right to make or to use it.
             SinkError: the connection was lost.
         """
+        check_pool(self._engine, self._target)
         row = PositionRow(self._table, self._database, identity)
         connection = self._connection()
         try:

@@ -16,7 +16,7 @@ from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from airflow_resume.sinks.databases import SAVEPOINT
+from airflow_resume.sinks.databases import SAVEPOINT, executed
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -72,7 +72,7 @@ class TransactionNumbers(CommitTrace):
         statement = (
             "SELECT virtualtransaction FROM pg_locks WHERE locktype = 'virtualxid' AND pid = pg_backend_pid() LIMIT 1"
         )
-        session, _, number = str(connection.exec_driver_sql(statement).scalar_one()).partition("/")
+        session, _, number = str(executed(connection, statement).scalar_one()).partition("/")
         return session, int(number)
 
     def shows_another(self, connection: Connection, ours: int) -> bool:  # noqa: ARG002
@@ -102,7 +102,7 @@ class CommitCount(CommitTrace):
             self._raw, self._others = raw, self._now(connection) - ours
 
     def _now(self, connection: Connection) -> int:
-        return int(connection.exec_driver_sql("SHOW SESSION STATUS LIKE 'Com_commit'").one()[1])
+        return int(executed(connection, "SHOW SESSION STATUS LIKE 'Com_commit'").one()[1])
 
     def shows_another(self, connection: Connection, ours: int) -> bool:
         """Whether there were more than ours."""

@@ -1,9 +1,9 @@
 """What differs between the databases that a position can be kept in.
 
 The body of a loop may end the transaction in ways that SQLAlchemy does not see: by the driver's own connection, or on
-MySQL by a DDL statement. So before the first statement that may do that, the transaction gets a *guard*, and before the
-commit it is looked at. It is the note in the table of positions (see `rows`), and what tells whether the transaction is
-still the one of the note: the number of the transaction, or a savepoint, which is gone when the transaction has ended.
+MySQL by a DDL statement. So each transaction begins with a *guard*, and before the commit it is looked at. It is the
+note in the table of positions (see `rows`), and what tells whether the transaction is still the one of the note: the
+number of the transaction, or a savepoint, which is gone when the transaction has ended.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ _COMMITS_ON_MYSQL = (
     r"|lock|optimize|purge|rename|repair|reset|revoke|set\s+(@@)?(session\.|session\s+)?autocommit|set\s+password|start"
     r"|stop|truncate|uninstall|unlock"
 )
-_ROWS_ONLY = re.compile(r"\s*(?:insert|update|delete|select|with|replace|merge)\b", re.IGNORECASE)
+_ROWS_ONLY = re.compile(
+    r"\s*(?:insert|update|delete|select|with|replace|merge|savepoint|release|rollback\s+to)\b", re.IGNORECASE
+)
 _COMMENTS = r"^\s*(?:(?:--[^\n]*\n|/\*.*?\*/)\s*)*"
 
 
@@ -52,8 +54,6 @@ class Database:
         has_savepoints: whether a part of a transaction can be undone.
         locks_rows: whether `SELECT ... FOR UPDATE` locks a row.
         asks_number: whether only the number of the transaction tells that it has ended, as the driver does not know.
-        roll_back_told_by: the attribute of the driver's connection that tells of a transaction which the database has
-            rolled back because of an error. A driver without it, or "", needs a guard in each transaction.
     """
 
     begins: str | None = None
@@ -70,7 +70,6 @@ class Database:
     has_savepoints: bool = True
     locks_rows: bool = True
     asks_number: bool = False
-    roll_back_told_by: str = ""
 
     @property
     def has_engines(self) -> bool:
@@ -81,7 +80,7 @@ class Database:
         """Begin the transaction, if the driver's own way is not right."""
         raw: Any = connection.connection.dbapi_connection
         if self.begins is not None and not getattr(raw, "in_transaction", False):
-            connection.exec_driver_sql(self.begins)
+            executed(connection, self.begins)
 
     def is_begin(self, connection: Connection, statement: str) -> bool:
         """Whether a statement begins the transaction that our own statement would begin otherwise."""
@@ -101,25 +100,25 @@ class Database:
             self.begin(connection)
             if self.lock_timeout is not None:
                 limit = self.lock_timeout[0].format(seconds=seconds, milliseconds=seconds * 1000)
-                connection.exec_driver_sql(limit)
+                executed(connection, limit)
             yield
         finally:
             connection.rollback()
             if self.lock_timeout is not None:
-                connection.exec_driver_sql(self.lock_timeout[1])
+                executed(connection, self.lock_timeout[1])
                 connection.rollback()
 
     def set_savepoint(self, connection: Connection) -> None:
         """Set the savepoint, if transactions have no number."""
         if not self.numbers:
-            connection.exec_driver_sql(f"SAVEPOINT {SAVEPOINT}")
+            executed(connection, f"SAVEPOINT {SAVEPOINT}")
 
     def has_kept(self, connection: Connection) -> bool:
         """Whether the savepoint is still there; a number is compared when the note is deleted."""
         if self.numbers:
             return True
         try:
-            connection.exec_driver_sql(f"RELEASE SAVEPOINT {SAVEPOINT}")
+            executed(connection, f"RELEASE SAVEPOINT {SAVEPOINT}")
         except DBAPIError as error:
             if "savepoint" in str(error.orig).lower():
                 return False
@@ -146,25 +145,6 @@ class Database:
         beginning may be a statement on MySQL, and with a semicolon the text may be several.
         """
         return _ROWS_ONLY.match(statement) is not None and ";" not in statement
-
-    def tells_roll_back(self, connection: Connection) -> bool:
-        """Whether `rolled_back` is exact with this driver."""
-        return bool(self.roll_back_told_by) and hasattr(connection.connection.dbapi_connection, self.roll_back_told_by)
-
-    def rolled_back(self, connection: Connection, *, after_error: bool) -> bool:
-        """Whether the database has rolled a transaction without a guard back, in which something was executed.
-
-        Args:
-            connection: whose driver tells it.
-            after_error: whether the last statement has failed.
-        """
-        raw: Any = connection.connection.dbapi_connection
-        if self.roll_back_told_by != "server_status":
-            return self.has_ended(connection, None)
-        if not (after_error and raw.server_status & _IN_TRANSACTION):
-            return False
-        connection.exec_driver_sql("DO 0")  # an error comes without the status, so it is still the one from before
-        return not raw.server_status & _IN_TRANSACTION
 
     def keeps_each(self, connection: Connection, transaction: int | None) -> bool:
         """Whether a statement that is executed now would be kept by itself, after the transaction of the guard.
@@ -207,17 +187,22 @@ class Database:
         return isinstance(error, IntegrityError) or self.raced.search(str(error.orig)) is not None
 
 
+def executed(connection: Connection, statement: str) -> Any:
+    """The result of one of our own statements, whatever options the body has given the connection."""
+    return connection.exec_driver_sql(statement, execution_options=OUR_OPTIONS)
+
+
+OUR_OPTIONS: dict[str, Any] = {"stream_results": False, "yield_per": None, "schema_translate_map": None}
+"""Options of SQLAlchemy for our own statements: no cursor of the server, and the schema as it was given."""
+
 _IDLE, _BEGUN = 0, 2
 """What psycopg and psycopg2 say of a connection in no transaction; and psycopg2 of one for which it has said BEGIN."""
-
-_IN_TRANSACTION = 1
-"""A bit in the status of a server of MySQL or MariaDB, as its protocol has it."""
 
 
 def _number_of(connection: Connection, otherwise: int | None) -> int | None:
     """The number of the transaction; `otherwise` if it has failed, and takes no statement."""
     try:
-        return int(connection.exec_driver_sql("SELECT txid_current()").scalar_one())
+        return int(executed(connection, "SELECT txid_current()").scalar_one())
     except DBAPIError:
         return otherwise
 
@@ -237,7 +222,6 @@ _MYSQL = Database(
     longest_name=64,
     table_options={"mysql_engine": "InnoDB", "mariadb_engine": "InnoDB", "mysql_charset": "utf8mb4"},
     ends=_ending(f"|{_COMMITS_ON_MYSQL}"),
-    roll_back_told_by="server_status",
 )
 
 DATABASES: dict[str, Database] = {
@@ -250,7 +234,6 @@ DATABASES: dict[str, Database] = {
         longest_name=63,
         table_options={},
         ends=_ending(),
-        roll_back_told_by="info",
     ),
     "mysql": _MYSQL,
     "mariadb": _MYSQL,
@@ -264,7 +247,6 @@ DATABASES: dict[str, Database] = {
         table_options={},
         ends=_ending(),
         locks_rows=False,
-        roll_back_told_by="in_transaction",
     ),
     "duckdb": Database(
         locked=_NEVER,

@@ -3,13 +3,10 @@
 Theory of operation. A transaction begins when the connection is asked for (or used, if the body has kept it), so that
 nothing is locked while the loop fetches the next page. A body that ends the transaction by itself would separate its
 rows from the position. SQLAlchemy tells us before it commits, and before it executes a statement, and then we refuse.
-Not everything is seen in this way: the driver's own connection tells us nothing, and a statement may call a procedure
-that commits. So before the first of these, the guard is set, see `databases`. It begins with a note, see `rows`. If the
-body commits, the note is in the table, also if the process dies right after that, and no attempt goes on until a person
-has looked. If it rolls back and then commits, the note is gone: for that see `commit_traces`.
-
-Most bodies only insert, update, delete and select. That ends no transaction, unless the database rolls it back because
-of an error, which the driver tells. So such a transaction has no note.
+The driver's own connection tells us nothing, and there are many ways to get it: for that there is the guard, see
+`databases`. It begins with a note, see `rows`. If the body commits, the note is in the table, also if the process dies
+right after that, and no attempt goes on until a person has looked. If it rolls back and then commits, the note is gone:
+for that see `commit_traces`.
 
 A process that is forked in the body does nothing with the connection, see `forks`.
 """
@@ -83,10 +80,8 @@ class Guard:
         """What our last commit has left in the row. The note of the next transaction is named after it."""
         self.is_set = False
         """Whether the transaction has its note."""
-        self._has_worked = False
-        """Whether the body has executed a statement in this transaction."""
-        self._executes = False
-        """Whether the body executes a statement. If it still does so before the next one, that has failed."""
+        self._is_traced = False
+        """Whether it was noted what the database says of commits."""
         self._begins = False
         """Whether SQLAlchemy begins a transaction, and is about to ask for the driver's connection itself."""
         self.transaction: int | None = None
@@ -111,12 +106,11 @@ class Guard:
         event.listen(connection, "commit", self._about_to_commit)
         event.listen(connection, "rollback", self._about_to_roll_back)
         event.listen(connection, "before_cursor_execute", self._about_to_execute)
-        event.listen(connection, "after_cursor_execute", self._executed)
 
     # --- a transaction begins ---------------------------------------------------------------------------------
 
     def lend(self) -> Connection:
-        """The connection, in a transaction.
+        """The connection, in a transaction with a guard.
 
         Raises:
             SinkBusyError: another transaction has locked the database.
@@ -127,7 +121,7 @@ class Guard:
             raise self._broken
         self.begin()
         if not self.is_set:
-            self._prepare(is_seen=True)
+            self._set()
         return self.connection
 
     def begin(self) -> None:
@@ -136,33 +130,14 @@ class Guard:
             if not self.connection.in_transaction():
                 self.connection.begin()
 
-    def _prepare(self, *, is_seen: bool) -> None:
-        """Begin the transaction in the database too, and set the guard if it is needed.
-
-        Args:
-            is_seen: whether what follows cannot end the transaction, unless it is rolled back because of an error.
-
-        Raises:
-            SinkError: the transaction has ended.
-            SinkBusyError: another transaction has locked the database.
-        """
-        if self.has_ended():
-            raise self.found_ended()
-        if self.is_set:
-            return
-        with self.ourselves(), self._busy():
-            if not self.is_eager and is_seen and self.database.tells_roll_back(self.connection):
-                self.database.begin(self.connection)
-            else:
-                self._set()
-
     def _set(self) -> None:
         """Begin the transaction in the database too, if it has not begun there, and set the guard."""
-        self.database.begin(self.connection)
-        self.database.set_savepoint(self.connection)
-        self.transaction = self.row.note(self.connection, self.claimant, self.stamp)
-        if self.is_eager:
-            self._traces.begin(self.connection, self.stamp.version)
+        with self.ourselves(), self._busy():
+            self.database.begin(self.connection)
+            self.database.set_savepoint(self.connection)
+            self.transaction = self.row.note(self.connection, self.claimant, self.stamp)
+            if self.is_eager:
+                self._trace()
         self.is_set = True
 
     @contextmanager
@@ -195,18 +170,23 @@ class Guard:
         self._process.check(self.target)
         if self.check_use is not None:
             self.check_use()
-        was_eager, self.is_eager = self.is_eager, True
+        self.is_eager = True
         if self._problem is not None or self._broken is not None:
             return
         self.begin()
         if not self.is_set:
-            self._prepare(is_seen=False)
-        elif not was_eager:
+            self._set()
+        self._trace()
+
+    def _trace(self) -> None:
+        """Note what the database says of commits, once in a transaction."""
+        if not self._is_traced:
+            self._is_traced = True
             with self.ourselves():
                 self._traces.begin(self.connection, self.stamp.version)
 
     def _begun(self, _connection: Connection) -> None:
-        self.is_set = self._has_worked = self._executes = False
+        self.is_set = self._is_traced = False
         self._begins = not self._is_ours
 
     def _about_to_commit(self, connection: Connection) -> None:
@@ -232,15 +212,15 @@ class Guard:
             return
         if self._broken is not None:
             raise self._broken
-        self._prepare(is_seen=self.database.goes_on_after(statement))
-        self._executes = True
+        if not self.is_set:
+            self._set()
+        elif self._has_ended():
+            raise self.found_ended()
+        if not self.database.goes_on_after(statement):
+            self._trace()
         if (found := self.database.ends.match(statement)) is not None:
             what = " ".join(found["what"].upper().split())
             raise ended_by_body(f"The body executes {what}, which ends the transaction.", self.target)
-
-    def _executed(self, *_: Any) -> None:
-        if not self._is_ours:
-            self._executes, self._has_worked = False, True
 
     def _is_begun_by_engine(self, statement: str) -> bool:
         """Whether a listener of the engine begins the transaction, as recipes for SQLite do."""
@@ -262,12 +242,9 @@ class Guard:
 
     # --- a transaction that has ended -------------------------------------------------------------------------
 
-    def has_ended(self) -> bool:
-        """Whether the transaction has certainly ended, as far as the driver knows. The savepoint may know more."""
+    def _has_ended(self) -> bool:
         with self.ourselves():
-            if self.is_set:
-                return self.database.has_ended(self.connection, self.transaction)
-            return self._has_worked and self.database.rolled_back(self.connection, after_error=self._executes)
+            return self.database.has_ended(self.connection, self.transaction)
 
     def found_ended(self) -> SinkError:
         """The error for a transaction that has ended in the body, found before anything else is written."""
@@ -284,15 +261,16 @@ class Guard:
     def may_have_kept(self) -> bool:
         """Whether the body may have written something after it had rolled the transaction back, which was kept then.
 
-        What SQLAlchemy executes is refused from then on. So that takes the connection of the driver.
+        What SQLAlchemy executes is refused from then on. So that takes the connection of the driver, or a statement
+        that does more than to insert, update, delete or select.
         """
-        if not (self.is_set and self.is_eager) or self.connection.invalidated:
+        if not self.is_set or self.connection.invalidated:
             return False
         try:
             with self.ourselves():
-                return self.database.keeps_each(self.connection, self.transaction) or self._traces.shows_another(
-                    self.connection, self.stamp.version
-                )
+                if self.is_eager and self.database.keeps_each(self.connection, self.transaction):
+                    return True
+                return self._is_traced and self._traces.shows_another(self.connection, self.stamp.version)
         except Exception as error:  # noqa: BLE001  the connection is lost, and so is what was not committed
             log.debug("%s: it is not known whether rows were kept: %r", self.target, error)
             return False

@@ -34,13 +34,13 @@ from sqlalchemy.schema import CreateTable
 from airflow_resume import values
 from airflow_resume.errors import SinkError, SinkTableError
 from airflow_resume.sink_protocol import Claimant
-from airflow_resume.sinks.databases import Database
+from airflow_resume.sinks.databases import OUR_OPTIONS, Database, executed
 from airflow_resume.sinks.decide import Held, Stamp
 from airflow_resume.sinks.stored_claim import claim_of, held_of
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
-    from sqlalchemy import Connection, Dialect
+    from sqlalchemy import Connection, Dialect, Executable
 
 _LONG = Text().with_variant(MEDIUMTEXT(), "mysql", "mariadb")
 
@@ -107,7 +107,7 @@ def make_table(connection: Connection, table: Table, target: str, database: Data
     try:
         if _is_there(connection, table):
             return False
-        connection.exec_driver_sql(statement)
+        executed(connection, statement)
         connection.commit()
     except DBAPIError as error:
         connection.rollback()
@@ -216,7 +216,9 @@ class PositionRow:
         """
         table = self._table.c
         query = select(table.claim, table.nonce, table.version, table.position).where(table.position_key == self._key)
-        row = connection.execute(query.with_for_update() if lock and self._database.locks_rows else query).one_or_none()
+        row = _result_of(
+            connection, query.with_for_update() if lock and self._database.locks_rows else query
+        ).one_or_none()
         if row is None:
             return None
         claim, nonce, version, position = row
@@ -231,7 +233,7 @@ class PositionRow:
         self._insert_as(connection, self._key, self.identity, ours, Stamp(nonce, 0))
 
     def _insert_as(self, connection: Connection, key: str, identity: str, ours: Claimant, stamp: Stamp) -> None:
-        connection.execute(self._insert, _new_row(key, identity, ours, stamp))
+        _result_of(connection, self._insert, _new_row(key, identity, ours, stamp))
 
     def _note_key(self, stamp: Stamp) -> str:
         of_transaction = hashlib.sha256(f"{stamp.nonce} {stamp.version}".encode()).hexdigest()
@@ -246,7 +248,7 @@ class PositionRow:
             before: what our last commit left in the row.
         """
         row = _new_row(self._note_key(before), f"unfinished: {self.identity}", ours, before)
-        result = connection.execute(self._note, row)
+        result = _result_of(connection, self._note, row)
         return int(result.scalar_one()) if self._database.numbers else None
 
     def forget(self, connection: Connection, before: Stamp, transaction: int | None) -> bool:
@@ -260,7 +262,8 @@ class PositionRow:
         parameters: dict[str, Any] = {"note_key": self._note_key(before)}
         if transaction is not None:
             parameters["transaction"] = transaction
-        return connection.execute(self._forget, parameters).rowcount == 1
+        deleted: int = _result_of(connection, self._forget, parameters).rowcount
+        return deleted == 1
 
     def unfinished(self, connection: Connection) -> Unfinished | None:
         """A note that was committed, so that there are rows without a position; None if there is none."""
@@ -270,7 +273,7 @@ class PositionRow:
             .where(table.position_key >= start, table.position_key < f"{start}g", table.position_key != self._key)
             .order_by(table.updated_at)
         )
-        row = connection.execute(query).first()
+        row = _result_of(connection, query).first()
         return None if row is None else Unfinished(key=row[0], by=held_of(row[1]).by, at=row[2])
 
     def settle(self, unfinished: Unfinished) -> str:
@@ -286,12 +289,14 @@ class PositionRow:
         """
         table, before = self._table.c, Stamp(nonce, 0)
         self._insert_as(connection, nonce, "probe", Claimant(), before)
-        connection.execute(update(self._table).where(table.position_key == nonce).values(version=1))
-        connection.execute(delete(self._table).where(table.position_key == ""))  # only to see whether that is allowed
+        _result_of(connection, update(self._table).where(table.position_key == nonce).values(version=1))
+        _result_of(
+            connection, delete(self._table).where(table.position_key == "")
+        )  # only to see whether that is allowed
         connection.rollback()
-        is_kept = connection.execute(select(table.nonce).where(table.position_key == nonce)).first() is not None
+        is_kept = _result_of(connection, select(table.nonce).where(table.position_key == nonce)).first() is not None
         if is_kept:
-            connection.execute(delete(self._table).where(table.position_key == nonce))
+            _result_of(connection, delete(self._table).where(table.position_key == nonce))
             connection.commit()
         return is_kept
 
@@ -329,7 +334,12 @@ class PositionRow:
     def _hit(self, connection: Connection, statement: Update, before: Stamp, **new: object) -> bool:
         parameters = {"nonce_before": before.nonce, "version_before": before.version, "new_version": before.version + 1}
         parameters |= {f"new_{name}": value for name, value in new.items()}
-        return connection.execute(statement, parameters).rowcount == 1
+        hit: int = _result_of(connection, statement, parameters).rowcount
+        return hit == 1
+
+
+def _result_of(connection: Connection, statement: Executable, parameters: dict[str, object] | None = None) -> Any:
+    return connection.execute(statement, parameters, execution_options=OUR_OPTIONS)
 
 
 def _new_row(key: str, identity: str, ours: Claimant, stamp: Stamp) -> dict[str, object]:

@@ -102,8 +102,6 @@ class SqlPosition:
         if has_note and not self._database.has_kept(connection):
             return False
         if not has_note:
-            if guard.has_ended():
-                return False
             self._database.begin(connection)
         elif not self._row.forget(connection, guard.stamp, guard.transaction):
             return False

@@ -16,7 +16,7 @@ from math import inf
 from typing import TYPE_CHECKING, Any
 
 from airflow_resume.channel import LatestWriter
-from airflow_resume.errors import SinkUnsafeError
+from airflow_resume.errors import LoopError, SinkUnsafeError
 from airflow_resume.loops.keeping.keeper import Keeper
 from airflow_resume.loops.loop_record import LoopRecord
 from airflow_resume.loops.plan import Keeping
@@ -66,7 +66,7 @@ class CommittingKeeper(Keeper):
         self._most_acks = inf if isinstance(every, timedelta) else every
         self._most_seconds = every.total_seconds() if isinstance(every, timedelta) else inf
         self._acks, self._now, self._committed_at = 0, now, now
-        self._must_write = self._is_abandoned = False
+        self._must_write = self._is_abandoned = self._has_failed = False
         self._open: dict[str, Callable[[], bool]] = {}
         self._check_body: Callable[[], None] | None = None
         check_use_in(sink, self._check_use)
@@ -92,6 +92,7 @@ class CommittingKeeper(Keeper):
     def _check_use(self) -> None:
         if self._is_abandoned:
             raise left_too_early(self._name)
+        self._check_failed()
         if self._check_body is not None:
             self._check_body()
 
@@ -137,13 +138,32 @@ class CommittingKeeper(Keeper):
                 problem="use",
             )
         self._catch_up()
+        self._check_failed()
         record = self._acked()
         encoded = self._encode(record)
-        self._under_way = self._sink.version, record
-        self._sink.commit(encoded)
+        version = self._sink.version
+        self._under_way = version, record
+        try:
+            self._sink.commit(encoded)
+        except BaseException:
+            self._has_failed = self._sink.version == version
+            raise
         self._committed, self._acks, self._committed_at = record, 0, self._now
         self._under_way = None
         self.is_dirty = True
+
+    def _check_failed(self) -> None:
+        """Refuse to go on after a commit that failed, whose error the body has caught: what is acked has no rows.
+
+        Raises:
+            LoopError: it did.
+        """
+        if self._has_failed and not self._is_abandoned:
+            raise LoopError(
+                f"Loop {self._name!r}: a commit has failed, and its rows were rolled back. The body has caught the"
+                " error, and would go on without them."
+                "\nLet the error leave the loop. A retry continues after what is committed."
+            )
 
     def _catch_up(self) -> None:
         """Note a commit that took place, although an error or an interrupt came before it was noted.
