@@ -222,7 +222,7 @@ class MariaDBServer(Server):
 
     @property
     def url(self) -> str:
-        return f"mysql+pymysql://root@{HOST}:{self.port}/mysql?ssl_disabled=true"
+        return f"mysql+pymysql://root@{HOST}:{self.port}/mysql"
 
     def answer(self) -> None:
         ask(self.url, "SELECT 1")
