@@ -48,9 +48,9 @@ _shared = ExitStack()
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Stop the shared Airflow when no test uses it any more: its scheduler takes a sixth of a processor.
 
-    Processes of xdist play all tests that use it one after the other, see `ByStage`.
+    A process of xdist plays all files that use it one after the other, see `ByStage`; some of their tests do not use it.
     """
-    if hasattr(item.config, "workerinput") and SHARED not in _fixtures(item):
+    if hasattr(item.config, "workerinput") and stage_of(item.path) != SHARED:
         _shared.close()
 
 
