@@ -80,7 +80,7 @@ class Cluster:
 
     def submit(self, token: str) -> int:
         del token
-        job = self.jobs.submit(seconds=600 if self.number in (HELD_JOB, *CANCELLED) else 0.01)
+        job = self.jobs.submit(seconds=3600 if self.number in (HELD_JOB, *CANCELLED) else 0.01)
         if is_first_try() and self.number == LOST:
             os.kill(os.getpid(), signal.SIGKILL)  # the job runs, and its id was never saved
         if is_first_try() and self.number in CANCELLED:
