@@ -128,10 +128,11 @@ clean:  ## remove what the targets made
 $(VENV)/.ready: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 10) or sys.exit("airflow-resume needs Python 3.10 or newer, and $(PYTHON) is " + sys.version.split()[0] + ". Try: make PYTHON=python3.12 ...")'
 	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || { echo "$(PYTHON) cannot make a virtual environment. On Debian and Ubuntu: apt-get install python3-venv" >&2; exit 1; }
-	@echo "Making $(VENV) (once; about a minute) ..."
+	@echo "Making $(VENV) (once; a minute with uv, which reads no settings of pip; three with pip) ..."
 	@$(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install -qq --disable-pip-version-check --constraint constraints.txt --upgrade pip
-	@$(BIN)/python -m pip install -qq --disable-pip-version-check --constraint constraints.txt --editable . --group dev --group docs
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check --constraint constraints.txt --upgrade pip uv
+	@$(BIN)/uv pip install -q --compile-bytecode --python $(BIN)/python --constraint constraints.txt --editable . --group dev --group docs || \
+		$(BIN)/python -m pip install -qq --disable-pip-version-check --constraint constraints.txt --editable . --group dev --group docs
 	@touch $@
 
 $(VENV)/.celery: $(VENV)/.ready
@@ -159,7 +160,7 @@ OLDEST := msgspec|psycopg|psycopg-binary|pydantic|pymysql|tenacity|typing-extens
 	@echo "Making .venv-providers (once; a minute with uv, which reads no settings of pip; some minutes with pip; 2 GB) ..."
 	@$(PYTHON) -m venv .venv-providers
 	@.venv-providers/bin/python -m pip install -qq --disable-pip-version-check --constraint constraints-providers.txt --upgrade pip uv
-	@.venv-providers/bin/uv pip install -q --python .venv-providers/bin/python --constraint constraints-providers.txt --editable . --group providers || \
+	@.venv-providers/bin/uv pip install -q --compile-bytecode --python .venv-providers/bin/python --constraint constraints-providers.txt --editable . --group providers || \
 		.venv-providers/bin/python -m pip install -qq --disable-pip-version-check --constraint constraints-providers.txt --editable . --group providers
 	@# Google's hook of Dataflow imports the provider of Beam, but not Beam itself, which cannot be had with these pins.
 	@.venv-providers/bin/python -m pip install -qq --disable-pip-version-check --no-deps apache-airflow-providers-apache-beam==6.3.1
@@ -172,7 +173,7 @@ OLDEST := msgspec|psycopg|psycopg-binary|pydantic|pymysql|tenacity|typing-extens
 	@.venv-next/bin/python -m pip install -qq --disable-pip-version-check --constraint constraints.txt --upgrade pip uv
 	@# The same pins but for Airflow itself.
 	@grep -vE '^apache-airflow(-core|-task-sdk)?==' constraints.txt > .venv-next/constraints.txt
-	@.venv-next/bin/uv pip install -q --python .venv-next/bin/python --constraint .venv-next/constraints.txt --editable . --group next || \
+	@.venv-next/bin/uv pip install -q --compile-bytecode --python .venv-next/bin/python --constraint .venv-next/constraints.txt --editable . --group next || \
 		.venv-next/bin/python -m pip install -qq --disable-pip-version-check --constraint .venv-next/constraints.txt --editable . --group next
 	@touch $@
 

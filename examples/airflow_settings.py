@@ -59,10 +59,11 @@ def _settings(port: int) -> dict[str, object]:
         # nothing listens where the API server looks for one while a task runs.
         "LOGGING__WORKER_LOG_SERVER_PORT": 1,
         "LOGGING__TRIGGER_LOG_SERVER_PORT": 1,
-        # Quick to notice new runs and tasks that were killed; files do not change while it runs.
+        # Quick to notice new runs and tasks that were killed. Files do not change while it runs; who changes
+        # one asks for it to be parsed again.
         "DAG_PROCESSOR__REFRESH_INTERVAL": 30,
-        "DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": 30,
-        "SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": 0.25,
+        "DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": 600,
+        "SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": 0.4,
         "SCHEDULER__SCHEDULER_HEARTBEAT_SEC": 1,
         "SCHEDULER__JOB_HEARTBEAT_SEC": 1,
         "WORKERS__MIN_HEARTBEAT_INTERVAL": 1,

@@ -20,10 +20,19 @@ settings.register_profile("repeat", settings.get_profile("search"), derandomize=
 settings.load_profile("repeat")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    from tests.support.share import Share
+
+    parser.addoption("--share", type=Share.parsed, metavar="K/N", help="play the K-th of N equal shares of the tests")
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     from tests.support.kit.next_airflow import expect_differences
 
     expect_differences(config, items)
+    if share := config.getoption("share"):
+        items[:], others = share.split(items)
+        config.hook.pytest_deselected(items=others)
 
 
 def pytest_collection_finish() -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from local_airflow import LocalAirflow
 from stage import Stage
 from tests.support.airflow.job_dag_files import copy_of_job_dags, few_flights
 from tests.support.airflow.sql_backend_stage import airflow_with_backend
@@ -31,6 +32,13 @@ AT_ONCE = 5
 """Scenarios; each is waiting most of the time."""
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _migrates_once(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> None:
+    """All Airflows here begin with a copy of one migrated database."""
+    base = tmp_path_factory.getbasetemp()
+    LocalAirflow.migrated = (base if worker_id == "master" else base.parent) / "migrated.db"
+
+
 def say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
@@ -48,7 +56,7 @@ _shared = ExitStack()
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Stop the shared Airflow when no test uses it any more: its scheduler takes a sixth of a processor.
 
-    A process of xdist plays all files that use it one after the other, see `ByStage`; some of their tests do not use it.
+    A process of xdist plays all files that use it one after the other, see `ByStage`; some of their tests do without.
     """
     if hasattr(item.config, "workerinput") and stage_of(item.path) != SHARED:
         _shared.close()
