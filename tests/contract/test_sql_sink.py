@@ -369,9 +369,16 @@ def test_a_statement_that_commits_on_mysql_is_refused_before_it_is_executed(
     first = claim()
     add(first, 1)
     if kind == "mysql":
-        with pytest.raises(SinkUnsafeError, match="CREATE"):
-            first.connection.execute(text("CREATE TABLE other (id int)"))
+        for statement in (
+            "CREATE TABLE other (id int)",
+            "CREATE OR REPLACE TABLE other (id int)",
+            "ANALYZE TABLE flights",
+        ):
+            with pytest.raises(SinkUnsafeError, match=statement.split()[0]):
+                first.connection.execute(text(statement))
         first.connection.execute(text("CREATE TEMPORARY TABLE temporary_ids (id int)"))
+        first.connection.execute(text("CREATE OR REPLACE TEMPORARY TABLE temporary_ids (id int)"))  # of MariaDB
+        first.connection.execute(text("ANALYZE SELECT * FROM flights"))  # this too
     else:
         first.connection.execute(text("CREATE TABLE other (id int)"))
     first.close()

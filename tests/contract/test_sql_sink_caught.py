@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy import Engine, create_engine, insert, select, text
-from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+from sqlalchemy.exc import DBAPIError, PendingRollbackError, SQLAlchemyError
 from sqlalchemy.pool import SingletonThreadPool, StaticPool
 
 from airflow_resume import checkpoint
@@ -95,6 +95,24 @@ def test_an_inner_loop_whose_commit_failed_ends_the_outer_one(
         run(attempt, 2)
     run(attempt.retry(), None)
     assert rows_in(engine) == [1, 2, 3, 11, 12, 13]
+
+
+def test_a_body_that_goes_on_after_its_connection_was_lost_fails_and_a_retry_does_it_again(
+    engine: Engine, attempt: TaskAttempt
+) -> None:
+    def run(attempt: TaskAttempt, lose_at: int | None) -> None:
+        with checkpoint([1, 2, 3], name="rows", sink=SqlSink(engine), context=attempt.context) as loop:
+            for number in loop:
+                loop.connection.execute(insert(ROWS), {"id": number})
+                if number == lose_at:
+                    end_session(loop)
+                    loop.connection.execute(insert(ROWS), {"id": 100})
+
+    with pytest.raises(PendingRollbackError):
+        run(attempt, 2)
+    assert rows_in(engine) == [1]
+    run(attempt.retry(), None)
+    assert rows_in(engine) == [1, 2, 3]
 
 
 @pytest.mark.parametrize("pool", [StaticPool, SingletonThreadPool])

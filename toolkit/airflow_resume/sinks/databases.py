@@ -23,9 +23,10 @@ SAVEPOINT = "airflow_resume_guard"
 
 _ENDS = r"commit|rollback(?!\s+(work\s+|transaction\s+)?to\b)|begin|start\s+transaction|end\b|abort"
 _COMMITS_ON_MYSQL = (
-    r"alter|analyze|cache\s+index|change|check|create(?!\s+temporary)|drop(?!\s+temporary)|flush|grant|install|load\s+index"
-    r"|lock|optimize|purge|rename|repair|reset|revoke|set\s+(@@)?(session\.|session\s+)?autocommit|set\s+password|start"
-    r"|stop|truncate|uninstall|unlock"
+    r"alter|analyze\s+((no_write_to_binlog|local)\s+)?table|cache\s+index|change|check"
+    r"|create(?!\s+(or\s+replace\s+)?temporary)|drop(?!\s+temporary)|flush|grant|install|load\s+index|lock|optimize"
+    r"|purge|rename|repair|reset|revoke|set\s+(@@)?(session\.|session\s+)?autocommit|set\s+password|start|stop"
+    r"|truncate|uninstall|unlock"
 )
 _ROWS_ONLY = re.compile(
     r"\s*(?:insert|update|delete|select|with|replace|merge|savepoint|release|rollback\s+to)\b", re.IGNORECASE
