@@ -61,8 +61,9 @@ def add_airflow(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--airflow",
         metavar="URL",
-        help="the address of the Airflow, such as https://airflow.example.org; left out, AIRFLOW_RESUME_API_URL, or"
-        " [api] base_url. Who asks: AIRFLOW_RESUME_API_TOKEN, or AIRFLOW_RESUME_API_USER and _PASSWORD",
+        help="the address of the Airflow, such as https://airflow.example.org; left out, AIRFLOW_RESUME_API_URL,"
+        " where `airflowctl auth login` was made, or [api] base_url. Who asks: AIRFLOW_RESUME_API_TOKEN, or"
+        " AIRFLOW_RESUME_API_USER and _PASSWORD",
     )
     parser.add_argument(
         "--timeout",
