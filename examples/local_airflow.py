@@ -12,11 +12,12 @@ import argparse
 import os
 import shutil
 import signal
+import sqlite3
 import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, ClassVar, NoReturn
@@ -147,8 +148,10 @@ class LocalAirflow(AirflowClient):
             return
         family.run("db-migrate", [*_AIRFLOW, "db", "migrate"])
         if template is not None:
+            # Not as a file: what was written last may be in the file beside it (`-wal`).
             part = template.with_name(f"{template.name}.{os.getpid()}")
-            shutil.copy(self.database, part)
+            with closing(sqlite3.connect(self.database)) as migrated, closing(sqlite3.connect(part)) as copied:
+                migrated.backup(copied)
             part.replace(template)
 
     def _prepare(self, family: ProcessFamily) -> None:

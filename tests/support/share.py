@@ -1,8 +1,9 @@
 """A part of the tests, for a run with little time: `pytest --share 2/3` plays the second of three shares.
 
-Every test function is in every share. Of one with many cases, a share has every third case. Tests on a real Airflow are
-shared by their Airflow instead, which takes longer to start than most of its tests: all of them are in one share. So
-three runs with a share each play everything.
+Which share a test is in depends on its name only. Two kinds of tests are shared otherwise:
+
+- of `tests/unit`, every test function is in every share; of one with many cases, a share has every third case.
+- tests on a real Airflow, which takes longer to start than most of its tests, are in the share of their Airflow.
 """
 
 from __future__ import annotations
@@ -10,10 +11,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
+from zlib import crc32
 
 import pytest
 
-from tests.support.airflow.stage_groups import AIRFLOWS, stage_of
+from tests.support.airflow.stage_groups import stage_of
+
+TESTS = Path(__file__).parents[1]
+AIRFLOW, UNIT = TESTS / "airflow", TESTS / "unit"
 
 
 @dataclass(frozen=True)
@@ -41,20 +47,22 @@ class Share:
         items = [*items]
         cases = Counter(map(_function, items))
         seen: Counter[object] = Counter()
-        airflows: dict[str, int] = {}
         mine: list[pytest.Item] = []
         others: list[pytest.Item] = []
         for item in items:
             function = _function(item)
-            if item.path.parent == AIRFLOWS:
-                turn = airflows.setdefault(stage_of(item.path), len(airflows))
-            elif cases[function] < self.of:
-                turn = self.number - 1
+            seen[function] += 1
+            if UNIT in item.path.parents:
+                is_mine = cases[function] < self.of or self._has(seen[function])
+            elif item.path.parent == AIRFLOW:
+                is_mine = self._has(crc32(Path(stage_of(item.path)).name.encode()))
             else:
-                turn = seen[function]
-                seen[function] += 1
-            (mine if turn % self.of == self.number - 1 else others).append(item)
+                is_mine = self._has(crc32(item.nodeid.encode()))
+            (mine if is_mine else others).append(item)
         return mine, others
+
+    def _has(self, number: int) -> bool:
+        return number % self.of == self.number - 1
 
 
 def _function(item: pytest.Item) -> tuple[object, str]:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-AIRFLOWS = Path(__file__).parents[2] / "airflow"
-"""The folder of these files."""
 SHARED = "shared_stage"
 """The fixture that starts it."""
 
