@@ -1,9 +1,10 @@
 """A part of the tests, for a run with little time: `pytest --share 2/3` plays the second of three shares.
 
-Which share a test is in depends on its name only. Two kinds of tests are shared otherwise:
+Which share a test is in depends on its name. Two kinds of tests are shared otherwise:
 
 - of `tests/unit`, every test function is in every share; of one with many cases, a share has every third case.
-- tests on a real Airflow, which takes longer to start than most of its tests, are in the share of their Airflow.
+- tests on a real Airflow, which takes longer to start than most of its tests, are in the share of their Airflow. The
+  Airflows are dealt out, those with the most tests first.
 """
 
 from __future__ import annotations
@@ -46,6 +47,7 @@ class Share:
         """The tests of this share, and the others."""
         items = [*items]
         cases = Counter(map(_function, items))
+        airflows = _airflows(items)
         seen: Counter[object] = Counter()
         mine: list[pytest.Item] = []
         others: list[pytest.Item] = []
@@ -55,7 +57,7 @@ class Share:
             if UNIT in item.path.parents:
                 is_mine = cases[function] < self.of or self._has(seen[function])
             elif item.path.parent == AIRFLOW:
-                is_mine = self._has(crc32(Path(stage_of(item.path)).name.encode()))
+                is_mine = self._has(airflows[stage_of(item.path)])
             else:
                 is_mine = self._has(crc32(item.nodeid.encode()))
             (mine if is_mine else others).append(item)
@@ -63,6 +65,14 @@ class Share:
 
     def _has(self, number: int) -> bool:
         return number % self.of == self.number - 1
+
+
+def _airflows(items: Iterable[pytest.Item]) -> dict[str, int]:
+    """Numbers of the Airflows of `tests/airflow`, by the size of the files with their tests."""
+    sizes: Counter[str] = Counter()
+    for file in dict.fromkeys(item.path for item in items if item.path.parent == AIRFLOW):
+        sizes[stage_of(file)] += file.stat().st_size
+    return {stage: number for number, (stage, _) in enumerate(sizes.most_common())}
 
 
 def _function(item: pytest.Item) -> tuple[object, str]:
