@@ -180,7 +180,7 @@ def new_world(make: Callable[[], W]) -> W:
             f"{name_of(make)} returned {world!r}, which is not a world.\nReturn a CrashWorld, or an instance of a"
             f" subclass."
         )
-    if world.points.attempt:
+    if world.points.attempts:
         raise SharedWorldError(
             f"{name_of(make)} returned a world in which an attempt has run before.\nMake the world and all that is in"
             f" it afresh in each call."
