@@ -28,7 +28,8 @@ def first_time(name):
     return not file.exists() and file.touch() is None
 
 @pytest.mark.parametrize("number", range({flakes}))
-def test_flaky(number):
+def test_flaky(number, record_property):
+    record_property("number", number)
     assert not first_time(f"flaky {{number}}")
 
 def test_right():
@@ -47,7 +48,7 @@ def test_skipped_later():
 def played(folder: Path, *, flakes: int = 0, wrong: bool = False, skipped: bool = False) -> tuple[bool, list[str]]:
     """Whether CI goes on after a suite, and the tests that it prints at its end."""
     (folder / "test_planted.py").write_text(PLANTED.format(flakes=flakes, wrong=wrong, skipped=skipped))
-    (folder / "pytest.ini").write_text("[pytest]\n")
+    (folder / "pytest.ini").write_text("[pytest]\nfilterwarnings = error\n")
     beginning = RUN[: RUN.index("# The tests of poolers")].replace('cd "$(dirname "$0")/.."', "")
     script = f"{beginning}\nsuite {sys.executable} -p xdist.plugin -q -n 0 test_planted.py\necho the next suite"
     env = {**os.environ, "CI_SHARES": "1", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}  # plugins take seconds to import

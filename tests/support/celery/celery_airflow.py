@@ -67,6 +67,9 @@ class CeleryAirflow(LocalAirflow):
             "CELERY__BROKER_URL": self._broker_url,
             "CELERY__RESULT_BACKEND": f"db+{text_of(database)}",
             "CELERY__WORKER_CONCURRENCY": SLOTS,
+            # A message that is lost with the broker is sent again after this time, by default ten minutes.
+            "SCHEDULER__TASK_QUEUED_TIMEOUT": 120,
+            "SCHEDULER__TASK_QUEUED_TIMEOUT_CHECK_INTERVAL": 10,
         }
         variables = {f"AIRFLOW__{name}": str(value) for name, value in settings.items()}
         super().__init__(home, dags, env={**variables, **(env or {})}, **options)
