@@ -14,7 +14,7 @@ from tests.support.sinks.flights import BUSY, ENDED, PAGE, SUPERSEDED
 from tests.support.sinks.lake_flights import LakeFlights
 from tests.support.sinks.lakes import LAKES, Lake
 
-COUNT = 240
+COUNT = 400
 
 
 @pytest.fixture(params=LAKES)
@@ -39,7 +39,7 @@ def test_kills_at_random_moments_lose_and_repeat_nothing(lake: Lake, flights: An
     chance, kills = random.Random(seed), 0  # noqa: S311
     for number in range(1, 1000):
         with flights(number=number).started() as child:
-            if not child.wait_for(chance.randint(1, 10)):
+            if not child.wait_for(chance.randint(1, 25)):
                 assert child.end() == ENDED
                 break
             time.sleep(chance.random() * 0.01)
